@@ -1,0 +1,141 @@
+// Bytes held, bytes sent and flops owed, as pure arithmetic over a Scenario.
+//
+// The simulation plays `chunk_ledger`: each op as steps of layer grain, each step with what is
+// born and what dies. Nothing here knows about time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/category.h"
+#include "base/ids.h"
+#include "base/units.h"
+#include "spec/scenario.h"
+
+namespace pipeledger {
+
+/// What one stage of the model holds.
+struct StageLayout {
+  int first_layer = 0;
+  int num_layers = 0;
+  bool embedding = false;  // the first stage
+  bool head = false;       // final norm, output layer and loss: the last stage
+};
+
+/// The layers of every stage, in stage order (loop placement: stage s is chunk s / p of rank
+/// s mod p). Follows Megatron's get_num_layers_to_build; throws InputError where it asserts.
+std::vector<StageLayout> stage_layouts(const Scenario& scenario);
+
+/// One parameter as a tensor-parallel rank holds it.
+struct Parameter {
+  std::string name;              // "layers.3.self_attention.linear_qkv.weight"
+  std::int64_t numel = 0;        // on this rank
+  bool tensor_parallel = false;  // cut by TP; false: replicated on every TP rank
+};
+
+std::vector<Parameter> parameters(const Scenario& scenario, const StageLayout& stage);
+std::int64_t num_parameters(const Scenario& scenario, const StageLayout& stage);
+
+/// Bytes that live from step to step on one rank.
+struct StateBytes {
+  Bytes weights{};
+  Bytes gradients{};  // zero where backward creates them (ddp_impl torch)
+  Bytes optimizer{};  // fp32 master weights and Adam's two moments
+
+  Bytes total() const { return weights + gradients + optimizer; }
+};
+
+/// Resident state of pipeline rank `rank`, under scenario.sim.convention.
+StateBytes resident_state(const Scenario& scenario, Rank rank);
+
+/// What divides a tensor among the ranks of a stage.
+enum class Cut { none, tensor_parallel, sequence_parallel };
+
+/// One tensor that a layer keeps for backward.
+struct SavedTensor {
+  std::string name;                 // "core_attention.query"
+  std::vector<std::int64_t> shape;  // on this rank
+  std::int64_t element_bytes = 2;
+  Cut cut = Cut::none;
+  Category category = Category::activations;
+  /// A per-token vector of statistics (norm, softmax); the Korthikanti paper leaves these out.
+  bool statistic = false;
+  /// Dropped by the recompute setting in force, so it lives within backward only.
+  bool recomputed = false;
+
+  Bytes bytes() const;
+};
+
+/// Every tensor one microbatch leaves for backward in one decoder layer, in order of birth.
+std::vector<SavedTensor> layer_tensors(const Scenario& scenario);
+/// The same of the embedding, and of the final norm, output layer and loss.
+std::vector<SavedTensor> embedding_tensors(const Scenario& scenario);
+std::vector<SavedTensor> head_tensors(const Scenario& scenario);
+
+/// A kernel for the roofline: its time is the larger of flops over the compute rate and bytes over
+/// the memory rate.
+struct Kernel {
+  std::string_view name;
+  Flops flops{};
+  Bytes bytes{};
+};
+
+enum class Collective { all_gather, reduce_scatter, all_reduce };
+
+/// One collective of the tensor-parallel group inside an op. `bytes` is the whole buffer, before
+/// the cut (all-gather: what each rank ends up with).
+struct TensorParallelCollective {
+  Collective kind = Collective::all_reduce;
+  Bytes bytes{};
+};
+
+struct MemoryDelta {
+  Category category = Category::activations;
+  Bytes bytes{};  // negative: freed
+};
+
+/// A part of an op at layer grain.
+struct OpStep {
+  std::string name;  // "layer 12", "embedding", "head"
+  enum class Kind { embedding, layer, head } kind = Kind::layer;
+  std::vector<Kernel> kernels;
+  std::vector<TensorParallelCollective> collectives;
+  std::vector<MemoryDelta> at_begin;  // as the step begins
+  std::vector<MemoryDelta> at_end;    // as the step ends
+};
+
+struct OpLedger {
+  std::vector<OpStep> steps;  // in order of execution
+  Flops model_flops{};        // what the model needs, on this rank
+  Flops hardware_flops{};     // with what is recomputed
+};
+
+/// What the simulation needs of one stage.
+struct ChunkLedger {
+  OpLedger forward;
+  OpLedger backward;
+  Flops model_flops_per_microbatch{};
+};
+
+ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage);
+
+/// Bytes of the activation (and of its gradient) that one TP rank sends to the next stage:
+/// s*b*h elements, over t with sequence parallelism (megatron.md 2.3).
+Bytes p2p_message_bytes(const Scenario& scenario);
+
+/// What gradient reduction and parameter gathering move for one stage: the whole buffer of one
+/// rank (all-reduce, or reduce-scatter and all-gather over the data-parallel group).
+struct DataParallelTraffic {
+  Bytes gradient_bytes{};
+  Bytes parameter_bytes{};  // zero without sharding
+};
+DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage);
+
+/// Bytes the optimizer step reads and writes on one rank (it is bound by memory bandwidth).
+Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank);
+
+/// Model flops of one step over the whole world: Megatron's num_floating_point_operations.
+Flops model_flops_per_step(const Scenario& scenario);
+
+}  // namespace pipeledger
