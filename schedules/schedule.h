@@ -1,12 +1,14 @@
 // In which order each rank works: a schedule is data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/problem.h"
+#include "spec/scenario.h"
 
 namespace pipeledger {
 
@@ -20,6 +22,10 @@ struct Op {
 
 /// loop: stage s is on rank s mod p. V: chunk 1 folds back, stage s on rank 2p-1-s.
 enum class Placement { loop, v };
+
+/// Largest number of ops a schedule may hold (200 MB of them): a check, so that a slip of the
+/// keyboard is an error and not a machine out of memory.
+inline constexpr std::int64_t kMaxOps = std::int64_t{1} << 24;
 
 struct Schedule {
   std::string name;
@@ -41,27 +47,58 @@ struct ScheduleShape {
   int num_chunks = 1;
   int num_microbatches = 1;
   int microbatch_group_size_per_vp_stage = 0;  // 0: num_ranks, Megatron's default
+
+  int group_size() const {
+    return microbatch_group_size_per_vp_stage == 0 ? num_ranks : microbatch_group_size_per_vp_stage;
+  }
 };
+
+/// Throws InputError when the step has more than kMaxOps microbatches.
+ScheduleShape shape_of(const Scenario& scenario);
 
 /// The registry: every schedule by name, with what it is in one line.
 struct ScheduleEntry {
   std::string_view name;
   std::string_view summary;
-  /// What is wrong with a shape for this schedule; empty: nothing.
+  /// What is wrong with a shape for this schedule; empty: nothing. Fields are paths of a scenario.
   std::vector<Problem> (*check)(const ScheduleShape&);
+  /// Requires a shape that check finds nothing wrong with; so do the functions below.
   Schedule (*make)(const ScheduleShape&);
+  /// Forwards before the first forward that a backward pays for.
+  int (*num_warmup)(const ScheduleShape&, Rank);
 };
 const std::vector<ScheduleEntry>& schedule_registry();
+
+/// Throws InputError for an unknown name (with its nearest).
+const ScheduleEntry& find_schedule(std::string_view name);
 
 /// Throws InputError for an unknown name (with its nearest) or an illegal shape.
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape);
 
-/// GPipe (Huang et al. 2019): every forward, then every backward. Peak in flight: m.
+/// GPipe (Huang et al. 2019): every forward, then every backward, in the order of the forwards.
+/// Peak in flight: m on every rank.
+std::vector<Problem> check_gpipe(const ScheduleShape& shape);
 Schedule gpipe(const ScheduleShape& shape);
-/// One-forward-one-backward with a flush; see one_f_one_b.cc.
+int num_warmup_gpipe(const ScheduleShape& shape, Rank rank);
+
+/// One-forward-one-backward with a flush (Narayanan et al. 2021), one stage a rank.
+///
+/// Rank r of p runs min(p - 1 - r, m) warmup forwards, then alternates forward and backward, then
+/// drains. At most min(p - r, m) microbatches are in flight on rank r.
+std::vector<Problem> check_one_f_one_b(const ScheduleShape& shape);
 Schedule one_f_one_b(const ScheduleShape& shape);
-/// Megatron's interleaved schedule; see interleaved.cc.
+int num_warmup_one_f_one_b(const ScheduleShape& shape, Rank rank);
+
+/// Megatron's interleaved schedule: v chunks a rank, loop placement, microbatches in groups of g.
+///
+/// A group passes chunk 0, then chunk 1, ...; backwards take the chunks in reverse. Rank r of p
+/// runs min((v - 1)g + 2(p - 1 - r), vm) warmup forwards, then alternates, then drains; one pair
+/// more than that is in flight at the peak, but never more than vm.
+///
+/// Legal: p >= 2, p <= g <= m, and a last group of at least p microbatches.
+std::vector<Problem> check_interleaved(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
+int num_warmup_interleaved(const ScheduleShape& shape, Rank rank);
 
 /// "0F0 0F1 0B0\n1F0 ...": a line a rank.
 std::string to_text(const Schedule& schedule);

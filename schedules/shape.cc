@@ -1,0 +1,76 @@
+#include "schedules/shape.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+
+namespace pipeledger {
+
+ScheduleShape shape_of(const Scenario& scenario) {
+  const std::int64_t num_microbatches = scenario.train.num_microbatches;
+  if (num_microbatches > kMaxOps) {
+    throw InputError(
+        {{.field = kMicrobatchesField,
+          .message = fmt::format("{} microbatches are more than the {} ops a schedule "
+                                 "may hold; take a smaller global batch",
+                                 with_commas(num_microbatches), with_commas(kMaxOps))}});
+  }
+  const Parallel& parallel = scenario.parallel;
+  return {parallel.pipeline_model_parallel_size, parallel.virtual_pipeline_model_parallel_size,
+          static_cast<int>(num_microbatches), parallel.microbatch_group_size_per_vp_stage};
+}
+
+std::vector<Problem> check_counts(const ScheduleShape& shape) {
+  std::vector<Problem> problems;
+  const auto at_least_one = [&](const char* field, int value, std::string_view what) {
+    if (value >= 1) return;
+    problems.push_back({field, fmt::format("{} {}; at least 1 is needed", value, what)});
+  };
+  at_least_one(kRanksField, shape.num_ranks, "ranks");
+  at_least_one(kChunksField, shape.num_chunks, "chunks a rank");
+  at_least_one(kMicrobatchesField, shape.num_microbatches, "microbatches");
+  if (shape.microbatch_group_size_per_vp_stage < 0) {
+    problems.push_back(
+        {kGroupField, fmt::format("{} is negative; leave it out for {}, the number "
+                                  "of ranks",
+                                  shape.microbatch_group_size_per_vp_stage, shape.num_ranks)});
+  }
+  if (!problems.empty()) return problems;
+
+  // Divide instead of multiplying: the product of three ints may not fit 64 bits.
+  const std::int64_t num_stages = std::int64_t{shape.num_ranks} * shape.num_chunks;
+  const std::int64_t most = kMaxOps / 2 / num_stages;
+  if (shape.num_microbatches > most) {
+    problems.push_back({kMicrobatchesField,
+                        fmt::format("{} microbatches through {} stages are more than the {} ops a "
+                                    "schedule may hold; largest legal: {} microbatches",
+                                    with_commas(shape.num_microbatches), with_commas(num_stages),
+                                    with_commas(kMaxOps), with_commas(most))});
+  }
+  return problems;
+}
+
+std::vector<Problem> check_one_chunk(const ScheduleShape& shape, std::string_view name) {
+  std::vector<Problem> problems = check_counts(shape);
+  if (shape.num_chunks > 1) {
+    problems.push_back({kChunksField, fmt::format("{} chunks a rank, but {} has one stage a rank; "
+                                                  "take 1, or the schedule interleaved",
+                                                  shape.num_chunks, name)});
+  }
+  if (shape.microbatch_group_size_per_vp_stage > 0 && shape.group_size() != shape.num_ranks) {
+    problems.push_back({kGroupField, fmt::format("{} has no meaning for {}, which has no groups; "
+                                                 "leave it out, or take the schedule interleaved",
+                                                 shape.group_size(), name)});
+  }
+  return problems;
+}
+
+Schedule empty_schedule(std::string_view name, const ScheduleShape& shape) {
+  return {.name = std::string(name),
+          .num_ranks = shape.num_ranks,
+          .num_chunks = shape.num_chunks,
+          .num_microbatches = shape.num_microbatches,
+          .ops = std::vector<std::vector<Op>>(static_cast<std::size_t>(shape.num_ranks))};
+}
+
+}  // namespace pipeledger
