@@ -40,6 +40,11 @@ struct StepMetrics {
   std::vector<RankMetrics> ranks;
 };
 
+/// Requires: check(trace) is empty.
 StepMetrics compute_metrics(const StepTrace& trace);
+
+/// What `rank` does at `time_ns`: the span that covers it (begin <= time < end), else the one that
+/// ends there, else nullptr.
+const Span* span_at(const RankTrace& rank, std::int64_t time_ns);
 
 }  // namespace pipeledger

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/category.h"
 #include "base/ids.h"
+#include "base/problem.h"
 #include "base/units.h"
 
 namespace pipeledger {
@@ -28,6 +30,9 @@ enum class SpanKind {
   exposed_grad_sync,   // waits for gradient reduction
   exposed_param_sync,  // waits for the parameter all-gather
 };
+
+/// One of the schedule's ops, with a stage and a microbatch.
+constexpr bool is_op(SpanKind kind) { return kind <= SpanKind::weight_gradient; }
 
 struct Span {
   SpanKind kind = SpanKind::forward;
@@ -51,6 +56,9 @@ struct MemoryEvent {
 };
 
 enum class TransferKind { activation, gradient, grad_sync, param_sync };
+
+/// A message between two ranks; else a collective.
+constexpr bool is_p2p(TransferKind kind) { return kind <= TransferKind::gradient; }
 
 /// One message or collective as one rank sees it. p2p: recorded once, with both ends.
 struct Transfer {
@@ -110,9 +118,15 @@ struct StepTrace {
   bool operator==(const StepTrace&) const = default;
 };
 
-/// Binary protobuf (step_trace.proto).
+/// What the comments above promise and `trace` breaks: spans out of order or overlapping, an index
+/// out of range, a level below zero or not back at resident, sizes that contradict the counts.
+/// Empty: it is a trace, and every sum over it stays inside int64.
+std::vector<Problem> check(const StepTrace& trace);
+
+/// Binary protobuf (step_trace.proto); equal traces give equal bytes. Requires: check(trace) is
+/// empty.
 std::string serialize(const StepTrace& trace);
-/// Throws InputError naming `path` when the bytes are not a StepTrace.
+/// Throws InputError naming `path` when the bytes are not a StepTrace that passes check().
 StepTrace parse_step_trace(std::string_view bytes, const std::filesystem::path& path);
 
 }  // namespace pipeledger
