@@ -1,0 +1,54 @@
+// Simulated time: timers, and flows that share links max-min fairly. The only header that stands
+// for SimGrid; what changes its name in SimGrid 3.34 and later is in engine.cc alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "topology/topology.h"
+#include "trace/step_trace.h"
+
+namespace pipeledger {
+
+/// Two GPUs, by their position in Topology::gpus().
+using GpuPair = std::pair<std::size_t, std::size_t>;
+
+/// One SimGrid engine. SimGrid has a single clock a process, so only one Engine may ever be made
+/// in a process; it can play any number of steps, one after the other.
+class Engine {
+ public:
+  /// What a timer or flow gives back when it ends.
+  using Token = std::uint64_t;
+
+  /// Prepares the network between `pairs`; flows between other GPUs are a bug.
+  /// Throws InputError when a pair has no route.
+  Engine(const Topology& topology, const std::vector<GpuPair>& pairs);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Seconds now() const;
+
+  /// Ends `delay` from now. Requires delay >= 0.
+  void start_timer(Seconds delay, Token token);
+
+  /// Ends when `bytes` have crossed the route: its latency, then a fair share of every link on it.
+  void start_flow(GpuPair ends, Bytes bytes, Token token);
+
+  /// Runs until nothing is left to end; `on_end` may start more. Ends at equal times come in the
+  /// order in which SimGrid finishes them, which is the same in every run.
+  void run(const std::function<void(Token)>& on_end);
+
+  /// What each link carried since the engine was made, in topology order.
+  std::vector<LinkLoad> link_loads() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pipeledger

@@ -1,0 +1,72 @@
+#include "sim/program.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "schedules/schedule.h"
+
+namespace pipeledger {
+namespace {
+
+TEST(IdealProgram, AnOpWaitsForItsInputAndSendsFreely) {
+  const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 1});
+  const std::vector<Program> programs = ideal_programs(schedule);
+  EXPECT_EQ(to_text(programs[0], 2),
+            "enter_no_sync\n"
+            "first_microbatch 0\n"
+            "F 0.0\n"
+            "post send_next=A0@0\n"
+            "post recv_next=G0@1\n"
+            "wait recv_next\n"
+            "B 0.0\n"
+            "exit_no_sync\n"
+            "finalize_model_grads\n");
+}
+
+/// Megatron's recording does not know what an asynchronous receive will bring.
+std::string as_recorded(const Program& program, int num_ranks) {
+  static const std::regex kPostedReceive("(recv_\\w+)=\\S+");
+  std::istringstream lines(to_text(program, num_ranks));
+  std::string text, line;
+  while (std::getline(lines, line)) {
+    text += line.rfind("post", 0) == 0 ? std::regex_replace(line, kPostedReceive, "$1") : line;
+    text += '\n';
+  }
+  return text;
+}
+
+TEST(MegatronProgram, CallOrderEqualsEveryRecordedStep) {
+  std::ifstream records(PIPELEDGER_SOURCE_DIR "/tests/data/sim/schedule_p2p_trace.jsonl");
+  int num_records = 0;
+  for (std::string line; std::getline(records, line); ++num_records) {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    const nlohmann::json& args = record["args"];
+    SCOPED_TRACE(args.dump());
+    const int num_ranks = args["p"], num_chunks = args["v"];
+    const int group = args["microbatch_group_size_per_vp_stage"];
+    const Schedule schedule =
+        make_schedule(num_chunks > 1 ? "interleaved" : "1f1b",
+                      {num_ranks, num_chunks, args["m"], num_chunks > 1 ? group : 0});
+    const std::vector<Program> programs = megatron_programs(
+        schedule, group,
+        {.overlap_p2p_communication = args["overlap_p2p_comm"],
+         .overlap_p2p_communication_warmup_flush = args["overlap_p2p_comm_warmup_flush"],
+         .deallocate_pipeline_outputs = args["deallocate_pipeline_outputs"],
+         .aligned_grad_sync = args["grad_sync"] == "custom",
+         .aligned_param_sync = args["param_sync"]});
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      SCOPED_TRACE(testing::Message() << "rank " << rank);
+      std::string expected;
+      for (const std::string event : record["ranks"][rank]) expected += event + "\n";
+      ASSERT_EQ(as_recorded(programs[rank], num_ranks), expected);
+    }
+  }
+  EXPECT_EQ(num_records, 35);
+}
+
+}  // namespace
+}  // namespace pipeledger
