@@ -41,6 +41,8 @@ struct Model {
   bool qk_layernorm = false;     // norms of query and key heads (Qwen3)
   double hidden_dropout = 0;
   double attention_dropout = 0;
+
+  bool operator==(const Model&) const = default;
 };
 
 struct Parallel {
@@ -63,6 +65,8 @@ struct Parallel {
   int num_stages() const {
     return pipeline_model_parallel_size * virtual_pipeline_model_parallel_size;
   }
+
+  bool operator==(const Parallel&) const = default;
 };
 
 enum class Precision { bf16, fp16, fp32 };
@@ -93,6 +97,8 @@ struct Train {
   bool overlap_param_gather = false;
   bool align_grad_reduce = true;
   bool align_param_gather = true;
+
+  bool operator==(const Train&) const = default;
 };
 
 struct Gpu {
@@ -103,6 +109,8 @@ struct Gpu {
   BytesPerSecond memory_bandwidth{};
   double compute_efficiency = 0;  // share of peak that a large GEMM reaches
   double memory_efficiency = 0;   // share of the memory bandwidth that a streaming kernel reaches
+
+  bool operator==(const Gpu&) const = default;
 };
 
 enum class Fabric { rail_optimized, fat_tree };
@@ -113,11 +121,15 @@ struct CustomDevice {
   std::string name;
   DeviceKind kind = DeviceKind::gpu;
   int node = 0;
+
+  bool operator==(const CustomDevice&) const = default;
 };
 struct CustomLink {
   std::string from, to;
   BytesPerSecond bandwidth{};  // each way
   Seconds latency{};
+
+  bool operator==(const CustomLink&) const = default;
 };
 
 struct Cluster {
@@ -137,6 +149,8 @@ struct Cluster {
   double oversubscription = 1;        // down capacity of a leaf over its up capacity
   std::vector<CustomDevice> devices;  // empty unless written by hand
   std::vector<CustomLink> links;
+
+  bool operator==(const Cluster&) const = default;
 };
 
 /// Who waits for whom. ideal: a send costs the rank nothing and arrives hop_latency later, so the
@@ -149,6 +163,8 @@ enum class Convention { exact, megatron, korthikanti, train_ledger };
 struct LayerTimes {
   Seconds forward{};
   Seconds backward{};
+
+  bool operator==(const LayerTimes&) const = default;
 };
 
 struct Sim {
@@ -162,6 +178,8 @@ struct Sim {
   bool fold_replicas = true;  // play one of the data-parallel replicas for all
   std::optional<LayerTimes> embedding_times, layer_times, head_times;
   std::optional<Seconds> optimizer_time;
+
+  bool operator==(const Sim&) const = default;
 };
 
 /// Where a field was written: a file's line and column, or a flag.
@@ -169,6 +187,8 @@ struct Position {
   std::string file;
   int line = 0;
   int column = 0;
+
+  bool operator==(const Position&) const = default;
 };
 
 struct Scenario {
@@ -178,12 +198,15 @@ struct Scenario {
   Train train;
   Cluster cluster;
   Sim sim;
-  std::map<std::string, Position, std::less<>> positions;  // by field path, of what was written
+  /// Of every field written, by path (cluster.links[2].from); "" is the file itself.
+  std::map<std::string, Position, std::less<>> positions;
 
   /// Bytes of one activation element.
   std::int64_t activation_element_bytes() const {
     return train.precision == Precision::fp32 ? 4 : 2;
   }
+
+  bool operator==(const Scenario&) const = default;
 };
 
 /// The same problems with file, line and column of their fields: for checks made right of spec/

@@ -1,0 +1,468 @@
+// The rules. Each names the field, its value and the nearest legal ones.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "spec/fields.h"
+#include "spec/nearest_legal.h"
+#include "spec/resolve.h"
+
+namespace pipeledger {
+namespace {
+
+constexpr const char* kTensorSize = "parallel.tensor_model_parallel_size";
+constexpr const char* kPipelineSize = "parallel.pipeline_model_parallel_size";
+constexpr const char* kVirtualSize = "parallel.virtual_pipeline_model_parallel_size";
+constexpr const char* kDataSize = "parallel.data_parallel_size";
+constexpr const char* kFirstLayers = "parallel.num_layers_in_first_pipeline_stage";
+constexpr const char* kLastLayers = "parallel.num_layers_in_last_pipeline_stage";
+constexpr const char* kGroupSize = "parallel.microbatch_group_size_per_vp_stage";
+constexpr const char* kGlobalBatch = "train.global_batch_size";
+constexpr const char* kMicroBatch = "train.micro_batch_size";
+constexpr const char* kNumLayers = "model.num_layers";
+constexpr const char* kHeads = "model.num_attention_heads";
+constexpr const char* kGroups = "model.num_query_groups";
+
+/// Ranks of one step; beyond it a process would be out of memory before it began.
+constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
+
+/// An option that another one makes idle: it must be removed, so that nothing written does nothing.
+void check_idle(bool is_idle, const std::string& field, std::string_view why, Findings& findings) {
+  if (is_idle && findings.is_written(field))
+    findings.add(field, fmt::format("does nothing {}; remove it", why));
+}
+
+// ---- model ----
+
+void check_heads(const Model& model, Findings& findings) {
+  if (model.kv_channels == 0)
+    findings.add(kHeads,
+                 fmt::format("hidden_size {} is not a multiple of {} heads; write kv_channels, or "
+                             "nearest legal: {}",
+                             model.hidden_size, model.num_attention_heads,
+                             nearest_divisors(model.hidden_size, model.num_attention_heads)),
+                 {"model.hidden_size", "model.kv_channels"});
+  if (model.num_attention_heads % model.num_query_groups != 0)
+    findings.add(kGroups,
+                 fmt::format("{} heads are not a multiple of {} groups; nearest legal: {}",
+                             model.num_attention_heads, model.num_query_groups,
+                             nearest_divisors(model.num_attention_heads, model.num_query_groups)),
+                 {kHeads});
+}
+
+void check_positions(const Scenario& scenario, Findings& findings) {
+  const Model& model = scenario.model;
+  // Rotary positions have no table; the bound is kept where the user wrote it, as Megatron does.
+  const bool is_bound =
+      model.learned_position_embeddings || findings.is_written("model.max_position_embeddings");
+  if (is_bound && scenario.train.seq_length > model.max_position_embeddings)
+    findings.add("train.seq_length",
+                 fmt::format("{} is more than max_position_embeddings {}",
+                             scenario.train.seq_length, model.max_position_embeddings),
+                 {"model.max_position_embeddings"});
+}
+
+// ---- parallel ----
+
+void check_tensor_parallel(const Scenario& scenario, Findings& findings) {
+  const std::int64_t t = scenario.parallel.tensor_model_parallel_size;
+  const Model& model = scenario.model;
+  const auto must_divide = [&](std::int64_t total, const std::string& field) {
+    if (total % t != 0)
+      findings.add(
+          kTensorSize,
+          fmt::format("{} {} is not a multiple of {}; nearest legal: {}",
+                      field.substr(field.find('.') + 1), total, t, nearest_divisors(total, t)),
+          {field});
+  };
+  must_divide(model.num_attention_heads, kHeads);
+  if (model.num_query_groups != model.num_attention_heads)
+    must_divide(model.num_query_groups, kGroups);
+  must_divide(model.ffn_hidden_size, "model.ffn_hidden_size");
+  if (scenario.parallel.sequence_parallel)
+    must_divide(scenario.train.seq_length, "train.seq_length");
+  const int gpus_per_node = scenario.cluster.gpus_per_node;
+  if (gpus_per_node % t != 0)
+    findings.add(kTensorSize,
+                 fmt::format("{} does not divide the {} GPUs of a node: a tensor-parallel group "
+                             "across nodes is not modelled; nearest legal: {}",
+                             t, gpus_per_node, nearest_divisors(gpus_per_node, t)),
+                 {"cluster.gpus_per_node", "cluster.devices"});
+}
+
+/// Layers the first, last and other ranks hold, given by hand (Megatron-LM, TransformerConfig).
+void check_uneven_split(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const int p = parallel.pipeline_model_parallel_size;
+  const int v = parallel.virtual_pipeline_model_parallel_size;
+  const auto& first = parallel.num_layers_in_first_pipeline_stage;
+  const auto& last = parallel.num_layers_in_last_pipeline_stage;
+  const std::string field = first ? kFirstLayers : kLastLayers;
+  if (parallel.account_for_embedding_in_pipeline_split ||
+      parallel.account_for_loss_in_pipeline_split)
+    findings.add(field,
+                 "cannot go with account_for_embedding_in_pipeline_split or "
+                 "account_for_loss_in_pipeline_split; remove one of the two");
+  if (p == 1) return findings.add(field, "needs pipeline_model_parallel_size of at least 2");
+  const int num_middle_ranks = p - (first ? 1 : 0) - (last ? 1 : 0);
+  const int num_middle_layers = scenario.model.num_layers - first.value_or(0) - last.value_or(0);
+  const bool is_split = num_middle_ranks == 0 ? num_middle_layers == 0
+                                              : num_middle_layers >= num_middle_ranks &&
+                                                    num_middle_layers % num_middle_ranks == 0;
+  if (!is_split)
+    return findings.add(field,
+                        fmt::format("leaves {} of {} layers to {} other ranks, which cannot share "
+                                    "them evenly",
+                                    num_middle_layers, scenario.model.num_layers, num_middle_ranks),
+                        {kNumLayers, kPipelineSize});
+  const int middle = num_middle_ranks > 0 ? num_middle_layers / num_middle_ranks : v;
+  for (const int layers : {first.value_or(v), middle, last.value_or(v)}) {
+    if (layers % v != 0)
+      return findings.add(
+          kVirtualSize,
+          fmt::format("{} layers of a rank are not a multiple of {} chunks; nearest "
+                      "legal: {}",
+                      layers, v, nearest_divisors(layers, v)),
+          {field, kNumLayers, kPipelineSize});
+  }
+}
+
+/// The same number of layers, accounted embedding and loss included, on every chunk.
+void check_even_split(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const int p = parallel.pipeline_model_parallel_size;
+  const int v = parallel.virtual_pipeline_model_parallel_size;
+  const int num_accounted = (parallel.account_for_embedding_in_pipeline_split ? 1 : 0) +
+                            (parallel.account_for_loss_in_pipeline_split ? 1 : 0);
+  const int num_split = scenario.model.num_layers + num_accounted;
+  const std::string accounted =
+      num_accounted > 0 ? fmt::format(", {} of them accounted for,", num_accounted) : "";
+  if (num_split % p != 0)
+    return findings.add(kPipelineSize,
+                        fmt::format("{} layers{} are not a multiple of {}; nearest legal: {}",
+                                    num_split, accounted, p, nearest_divisors(num_split, p)),
+                        {kNumLayers});
+  const int layers_per_rank = num_split / p;
+  if (layers_per_rank % v != 0)
+    findings.add(
+        kVirtualSize,
+        fmt::format("{} layers a rank{} are not a multiple of {} chunks; nearest legal: {}",
+                    layers_per_rank, accounted, v, nearest_divisors(layers_per_rank, v)),
+        {kNumLayers, kPipelineSize, "parallel.num_layers_per_virtual_pipeline_stage"});
+}
+
+void check_layer_split(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const bool is_uneven =
+      parallel.num_layers_in_first_pipeline_stage || parallel.num_layers_in_last_pipeline_stage;
+  if (is_uneven) {
+    check_uneven_split(scenario, findings);
+  } else {
+    check_even_split(scenario, findings);
+  }
+}
+
+// ---- batch and schedule ----
+
+/// num_microbatches is what divides the batch; false when it does not.
+bool check_batch(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
+  const std::int64_t d = scenario.parallel.data_parallel_size;
+  const std::int64_t step = train.micro_batch_size * d;
+  if (train.global_batch_size % step == 0) return true;
+  findings.add(kGlobalBatch,
+               fmt::format("{} is not a multiple of micro_batch_size {} times data_parallel_size "
+                           "{}; nearest legal: {}",
+                           train.global_batch_size, train.micro_batch_size, d,
+                           nearest_multiples(train.global_batch_size, step)),
+               {kMicroBatch, kDataSize, "cluster"});
+  return false;
+}
+
+/// Global batches that the interleaved schedule can run, on either side of the scenario's.
+std::string nearest_interleaved_batch(const Scenario& scenario) {
+  const std::int64_t p = scenario.parallel.pipeline_model_parallel_size;
+  const std::int64_t group = scenario.parallel.microbatch_group_size_per_vp_stage;
+  const std::int64_t step = scenario.train.micro_batch_size * scenario.parallel.data_parallel_size;
+  const std::int64_t limit = scenario.train.num_microbatches + 2 * group;
+  return nearest_legal(scenario.train.global_batch_size, limit * step, [&](std::int64_t batch) {
+    return batch % step == 0 && is_legal_interleaving(batch / step, p, group);
+  });
+}
+
+void check_interleaved_microbatches(const Scenario& scenario, Findings& findings) {
+  const std::int64_t p = scenario.parallel.pipeline_model_parallel_size;
+  const std::int64_t group = scenario.parallel.microbatch_group_size_per_vp_stage;
+  const std::int64_t m = scenario.train.num_microbatches;
+  if (group < p)
+    return findings.add(kGroupSize,
+                        fmt::format("{} is smaller than pipeline_model_parallel_size {}", group, p),
+                        {kPipelineSize});
+  if (is_legal_interleaving(m, p, group)) return;
+  const auto add = [&](const std::string& reason) {
+    findings.add(kGlobalBatch,
+                 fmt::format("{} as interleaving needs; nearest legal: {}", reason,
+                             nearest_interleaved_batch(scenario)),
+                 {kMicroBatch, kDataSize, kPipelineSize, kGroupSize, "cluster"});
+  };
+  if (group == p) {
+    add(fmt::format("{} microbatches are not a multiple of pipeline_model_parallel_size {},", m,
+                    p));
+  } else if (m < group) {
+    add(fmt::format("{} microbatches are fewer than microbatch_group_size_per_vp_stage {},", m,
+                    group));
+  } else {
+    add(
+        fmt::format("{} microbatches in groups of {} leave a last group of {}, not at least "
+                    "pipeline_model_parallel_size {},",
+                    m, group, m % group, p));
+  }
+}
+
+void check_virtual_pipeline(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const int p = parallel.pipeline_model_parallel_size;
+  const bool is_virtual = parallel.virtual_pipeline_model_parallel_size > 1;
+  const std::string field = findings.is_written("parallel.num_layers_per_virtual_pipeline_stage")
+                                ? "parallel.num_layers_per_virtual_pipeline_stage"
+                                : kVirtualSize;
+  check_idle(!is_virtual, kGroupSize, "without virtual pipeline stages", findings);
+  if (!is_virtual) return;
+  if (p == 1)
+    return findings.add(field, "virtual stages need pipeline_model_parallel_size of at least 2",
+                        {kPipelineSize});
+  const bool is_batched = scenario.sim.runtime == Runtime::megatron &&
+                          scenario.sim.schedule == "interleaved" &&
+                          !scenario.sim.overlap_p2p_communication;
+  if (p == 2 && is_batched)
+    findings.add("sim.overlap_p2p_communication",
+                 "without it, virtual stages need pipeline_model_parallel_size of at least 3: with "
+                 "2, both directions join the same two ranks",
+                 {kPipelineSize});
+}
+
+// ---- train ----
+
+/// Layers of the fullest chunk.
+int largest_chunk(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  const int p = parallel.pipeline_model_parallel_size;
+  const int v = parallel.virtual_pipeline_model_parallel_size;
+  const int even = (scenario.model.num_layers + p * v - 1) / (p * v);
+  return std::max({even, parallel.num_layers_in_first_pipeline_stage.value_or(0) / v,
+                   parallel.num_layers_in_last_pipeline_stage.value_or(0) / v});
+}
+
+void check_recompute(const Scenario& scenario, Findings& findings) {
+  const std::string method = "train.recompute_method";
+  const std::string num_layers = "train.recompute_num_layers";
+  const std::string granularity = "train.recompute_granularity";
+  if (scenario.train.recompute_granularity != RecomputeGranularity::full) {
+    if (!findings.is_sound(granularity)) return;
+    check_idle(true, method, "unless recompute_granularity is full", findings);
+    check_idle(true, num_layers, "unless recompute_granularity is full", findings);
+    return;
+  }
+  if (!findings.is_written(method))
+    findings.add(method, "is missing; recompute_granularity full needs uniform or block");
+  if (!findings.is_written(num_layers))
+    return findings.add(num_layers,
+                        "is missing; recompute_granularity full needs the layers of a "
+                        "unit (uniform) or of a chunk (block)");
+  const int largest = largest_chunk(scenario);
+  if (scenario.train.recompute_num_layers > largest)
+    findings.add(num_layers,
+                 fmt::format("{} is more than the {} layers of a virtual stage",
+                             scenario.train.recompute_num_layers, largest),
+                 {kNumLayers, kPipelineSize, kVirtualSize, kFirstLayers, kLastLayers});
+}
+
+void check_precision(const Train& train, Findings& findings) {
+  if (train.precision != Precision::fp32) return;
+  check_idle(true, "train.accumulate_allreduce_grads_in_fp32", "with precision fp32", findings);
+  if (train.attention_backend == AttentionBackend::flash)
+    findings.add("train.attention_backend",
+                 "flash attention has no fp32 kernels; write unfused, or precision bf16",
+                 {"train.precision"});
+}
+
+void check_data_parallel_options(const Train& train, Findings& findings) {
+  if (train.overlap_param_gather) {
+    if (train.sharding == Sharding::no_shard)
+      findings.add("train.overlap_param_gather",
+                   "needs sharded parameters to gather; write use_distributed_optimizer: true",
+                   {"train.use_distributed_optimizer", "train.data_parallel_sharding_strategy"});
+    if (!train.overlap_grad_reduce)
+      findings.add("train.overlap_param_gather", "needs overlap_grad_reduce: true",
+                   {"train.overlap_grad_reduce"});
+  }
+  check_idle(!train.overlap_grad_reduce, "train.align_grad_reduce", "without overlap_grad_reduce",
+             findings);
+  check_idle(!train.overlap_param_gather, "train.align_param_gather",
+             "without overlap_param_gather", findings);
+}
+
+// ---- sim ----
+
+void check_sim(const Scenario& scenario, Findings& findings) {
+  const Sim& sim = scenario.sim;
+  const bool is_ideal = sim.runtime == Runtime::ideal;
+  check_idle(!is_ideal, "sim.hop_latency_us", "unless runtime is ideal", findings);
+  check_idle(is_ideal, "sim.overlap_p2p_communication", "with runtime ideal", findings);
+  check_idle(is_ideal, "sim.overlap_p2p_communication_warmup_flush", "with runtime ideal",
+             findings);
+  if (is_ideal) return;
+  if (sim.overlap_p2p_communication && scenario.parallel.virtual_pipeline_model_parallel_size == 1)
+    findings.add("sim.overlap_p2p_communication",
+                 "needs virtual pipeline stages: 1f1b cannot overlap its exchanges",
+                 {kVirtualSize, "parallel.num_layers_per_virtual_pipeline_stage"});
+  if (sim.overlap_p2p_communication_warmup_flush && !sim.overlap_p2p_communication)
+    findings.add("sim.overlap_p2p_communication_warmup_flush",
+                 "needs overlap_p2p_communication: true");
+}
+
+// ---- cluster ----
+
+void check_devices(const Cluster& cluster, Findings& findings) {
+  constexpr std::array kIdleFields = {"preset",
+                                      "nodes",
+                                      "gpus_per_node",
+                                      "nvlink_GBps",
+                                      "nvlink_latency_us",
+                                      "nvswitches_per_node",
+                                      "nics_per_node",
+                                      "nic_GBps",
+                                      "pcie_GBps",
+                                      "network_latency_us",
+                                      "fabric",
+                                      "scalable_unit_nodes",
+                                      "oversubscription"};
+  for (const char* field : kIdleFields)
+    check_idle(true, fmt::format("cluster.{}", field),
+               "in a cluster written out in devices and links", findings);
+  std::map<int, int> gpus_of_node;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < cluster.devices.size(); ++i) {
+    const CustomDevice& device = cluster.devices[i];
+    if (!device.name.empty() && !names.insert(device.name).second)
+      findings.add(fmt::format("cluster.devices[{}].name", i),
+                   fmt::format("{} names another device too", in_quotes(device.name)));
+    if (device.kind == DeviceKind::gpu) ++gpus_of_node[device.node];
+  }
+  if (gpus_of_node.empty()) return findings.add("cluster.devices", "none of them is a gpu");
+  int expected_node = 0;
+  for (const auto& [node, num_gpus] : gpus_of_node) {
+    if (node != expected_node)
+      return findings.add(
+          "cluster.devices",
+          fmt::format("node {} has no gpu; number the nodes from 0 without a gap", expected_node));
+    if (num_gpus != gpus_of_node.begin()->second)
+      return findings.add("cluster.devices",
+                          fmt::format("node 0 has {} gpus, node {} has {}; every node must have as "
+                                      "many",
+                                      gpus_of_node.begin()->second, node, num_gpus));
+    ++expected_node;
+  }
+}
+
+void check_links(const Cluster& cluster, Findings& findings) {
+  std::vector<std::string> names;
+  for (const CustomDevice& device : cluster.devices) names.push_back(device.name);
+  const std::set<std::string> known(names.begin(), names.end());
+  for (std::size_t i = 0; i < cluster.links.size(); ++i) {
+    const CustomLink& link = cluster.links[i];
+    const std::string path = fmt::format("cluster.links[{}]", i);
+    for (const auto& [end, field] : {std::pair(link.from, ".from"), std::pair(link.to, ".to")}) {
+      if (findings.problems.size() >= kMaxProblems) return;
+      if (!known.contains(end))
+        findings.add(path + field, fmt::format("{} is not the name of a device{}", in_quotes(end),
+                                               did_you_mean(end, names)));
+    }
+    if (link.from == link.to && known.contains(link.from))
+      findings.add(path, fmt::format("joins {} to itself", in_quotes(link.from)));
+  }
+}
+
+/// The world must fit on the GPUs, and fill them when it is counted from them.
+void check_world(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const std::int64_t num_model_ranks =
+      std::int64_t{parallel.tensor_model_parallel_size} * parallel.pipeline_model_parallel_size;
+  const std::int64_t world = num_model_ranks * parallel.data_parallel_size;
+  if (world > kMaxRanks)
+    return findings.add(
+        kPipelineSize,
+        fmt::format("{} ranks are more than {}, the most modelled", world, kMaxRanks),
+        {kTensorSize, kDataSize});
+  const Cluster& cluster = scenario.cluster;
+  const std::int64_t num_gpus = std::int64_t{cluster.nodes} * cluster.gpus_per_node;
+  if (num_gpus == 0) return;
+  const std::string field = cluster.devices.empty() ? "cluster.nodes" : "cluster.devices";
+  const auto add = [&](const std::string& message) {
+    findings.add(field, message, {kTensorSize, kPipelineSize, kDataSize, "cluster.gpus_per_node"});
+  };
+  if (world > num_gpus) {
+    add(fmt::format("{} ranks (tensor {} x pipeline {} x data {}) need {} nodes of {} GPUs, not {}",
+                    world, parallel.tensor_model_parallel_size,
+                    parallel.pipeline_model_parallel_size, parallel.data_parallel_size,
+                    (world + cluster.gpus_per_node - 1) / cluster.gpus_per_node,
+                    cluster.gpus_per_node, cluster.nodes));
+  } else if (!findings.is_written(kDataSize) && num_gpus % num_model_ranks != 0) {
+    add(fmt::format(
+        "{} GPUs are not a multiple of tensor {} x pipeline {}; write "
+        "data_parallel_size to use a part of them",
+        num_gpus, parallel.tensor_model_parallel_size, parallel.pipeline_model_parallel_size));
+  }
+}
+
+/// Byte counts are int64: the largest product the ledger forms must fit.
+void check_magnitude(const Scenario& scenario, Findings& findings) {
+  const Model& model = scenario.model;
+  const double tokens = static_cast<double>(scenario.train.seq_length) *
+                        static_cast<double>(scenario.train.micro_batch_size);
+  const double widest =
+      std::max({static_cast<double>(model.padded_vocab_size),
+                3.0 * static_cast<double>(model.ffn_hidden_size),
+                8.0 * static_cast<double>(model.hidden_size),
+                4.0 * static_cast<double>(model.num_attention_heads) *
+                    static_cast<double>(std::max(model.kv_channels, scenario.train.seq_length))});
+  const double weights = static_cast<double>(model.hidden_size) * widest;
+  // Each term times the layers and at most 64 bytes an element.
+  const double bytes = std::max(tokens * widest, weights) * model.num_layers * 64.0;
+  if (bytes > std::ldexp(1.0, 62))
+    findings.add("train.seq_length",
+                 fmt::format("{} tokens a sequence in microbatches of {} make byte counts beyond "
+                             "2^62; make the model or the sequence smaller",
+                             scenario.train.seq_length, scenario.train.micro_batch_size),
+                 {kMicroBatch, "model"});
+}
+
+}  // namespace
+
+void check(const Scenario& scenario, Findings& findings) {
+  check_heads(scenario.model, findings);
+  check_positions(scenario, findings);
+  check_tensor_parallel(scenario, findings);
+  check_layer_split(scenario, findings);
+  check_virtual_pipeline(scenario, findings);
+  const bool is_batch_whole = check_batch(scenario, findings);
+  if (is_batch_whole && scenario.sim.schedule == "interleaved" &&
+      scenario.parallel.virtual_pipeline_model_parallel_size > 1)
+    check_interleaved_microbatches(scenario, findings);
+  check_recompute(scenario, findings);
+  check_precision(scenario.train, findings);
+  check_data_parallel_options(scenario.train, findings);
+  check_sim(scenario, findings);
+  if (!scenario.cluster.devices.empty() || !scenario.cluster.links.empty()) {
+    check_devices(scenario.cluster, findings);
+    check_links(scenario.cluster, findings);
+  }
+  check_world(scenario, findings);
+  check_magnitude(scenario, findings);
+}
+
+}  // namespace pipeledger

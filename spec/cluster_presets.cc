@@ -1,0 +1,50 @@
+#include <array>
+
+#include "spec/preset.h"
+
+namespace pipeledger {
+namespace {
+
+// nvlink_GBps is what NCCL reckons with, links times its figure a link (nccl src/graph/topo.h), not
+// the data sheet's. The latencies of a hop, 0.025 us on NVLink and 0.5 us on the network, are the
+// wire and switch alone (SimAI's topology generator); software overheads are no part of a link.
+constexpr std::array kPresets = {
+    // DGX A100: 6 NVSwitches, 8 ConnectX-6 HDR (200 Gb/s = 25 GB/s), PCIe Gen4 x16 (31.5 GB/s).
+    // NVLink3: 12 links of 20 GB/s by NCCL (sm80). A leaf of 40 HDR ports takes 20 nodes down and
+    // 20 uplinks (DGX A100 SuperPOD: 20 nodes a scalable unit).
+    Preset{"dgx-a100", R"(
+      gpus_per_node: 8
+      gpu { preset: "a100-80gb" }
+      nvlink_GBps: 240
+      nvlink_latency_us: 0.025
+      nvswitches_per_node: 6
+      nic_GBps: 25
+      pcie_GBps: 31.5
+      network_latency_us: 0.5
+      fabric: rail_optimized
+      scalable_unit_nodes: 20
+      oversubscription: 1
+    )"},
+    // DGX H100: 4 NVSwitches, 8 ConnectX-7 NDR (400 Gb/s = 50 GB/s), PCIe Gen5 x16 (63 GB/s).
+    // NVLink4: 18 links of 20.6 GB/s by NCCL (sm90). A leaf of 64 NDR ports takes 32 nodes down
+    // and 32 uplinks (DGX H100 SuperPOD: one leaf a rail and scalable unit).
+    Preset{"dgx-h100", R"(
+      gpus_per_node: 8
+      gpu { preset: "h100-80gb" }
+      nvlink_GBps: 370.8
+      nvlink_latency_us: 0.025
+      nvswitches_per_node: 4
+      nic_GBps: 50
+      pcie_GBps: 63
+      network_latency_us: 0.5
+      fabric: rail_optimized
+      scalable_unit_nodes: 32
+      oversubscription: 1
+    )"},
+};
+
+}  // namespace
+
+std::span<const Preset> cluster_presets() { return kPresets; }
+
+}  // namespace pipeledger

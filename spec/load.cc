@@ -1,0 +1,91 @@
+// The loader: text -> tree -> fields -> scenario, with the problems of every step told at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "spec/document.h"
+#include "spec/fields.h"
+#include "spec/findings.h"
+#include "spec/resolve.h"
+#include "spec/scenario.h"
+#include "spec/scenario.pb.h"
+
+namespace pipeledger {
+namespace {
+
+Node read_document(std::string_view text, std::string_view format, const std::string& file) {
+  if (text.size() > kMaxTextBytes)
+    throw InputError({problem_at({.file = file}, "",
+                                 fmt::format("holds {} bytes; a scenario has at most {}",
+                                             with_commas(static_cast<std::int64_t>(text.size())),
+                                             with_commas(kMaxTextBytes)))});
+  if (format == "yaml") return read_yaml(text, file);
+  if (format == "json") return read_json(text, file);
+  if (format == "textproto") return read_textproto(text, file);
+  throw InputError({problem_at({.file = file}, "",
+                               fmt::format("\"{}\" is not a format of scenarios; one of: yaml, "
+                                           "json, textproto",
+                                           format))});
+}
+
+/// Syntax by the file's ending.
+std::string format_of(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".yaml" || ending == ".yml") return "yaml";
+  if (ending == ".json") return "json";
+  if (ending == ".textproto") return "textproto";
+  throw InputError({problem_at({.file = path.string()}, "",
+                               "is not a scenario by its ending; name it .yaml, .yml, .json or "
+                               ".textproto")});
+}
+
+/// In the order of the file; what has no line keeps its place behind.
+InputError in_file_order(std::vector<Problem> problems) {
+  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    const auto key = [](const Problem& problem) {
+      return std::tuple(problem.line == 0, problem.line, problem.column);
+    };
+    return key(a) < key(b);
+  });
+  return InputError(std::move(problems));
+}
+
+}  // namespace
+
+Scenario parse_scenario(std::string_view text, std::string_view format,
+                        const std::filesystem::path& path, const std::vector<Override>& overrides) {
+  Node root = read_document(text, format, path.string());
+  FieldReport report;
+  for (const Override& change : overrides) apply_override(root, change, report.problems);
+  proto::Scenario written;
+  read_fields(root, written, report);
+  report.positions[""] = Position{.file = path.string()};
+  Findings findings(std::move(report));
+  Scenario scenario = resolve(written, path.parent_path(), findings);
+  scenario.name = path.stem().string();
+  check(scenario, findings);
+  scenario.positions = std::move(findings.positions);
+  if (!findings.problems.empty()) {
+    for (Problem& problem : findings.problems)
+      problem = located(std::move(problem), scenario.positions);
+    throw in_file_order(std::move(findings.problems));
+  }
+  return scenario;
+}
+
+Scenario load_scenario(const std::filesystem::path& path, const std::vector<Override>& overrides) {
+  const std::string format = format_of(path);
+  return parse_scenario(read_file(path), format, path, overrides);
+}
+
+InputError locate(const Scenario& scenario, const InputError& error) {
+  std::vector<Problem> problems;
+  for (const Problem& problem : error.problems())
+    problems.push_back(located(problem, scenario.positions));
+  return in_file_order(std::move(problems));
+}
+
+}  // namespace pipeledger

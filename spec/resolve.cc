@@ -1,0 +1,430 @@
+#include "spec/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "spec/hf_config.h"
+#include "spec/nearest_legal.h"
+#include "spec/preset.h"
+#include "spec/scenario.pb.h"
+
+namespace pipeledger {
+namespace {
+
+// The schema lists the values of each enum in the order of scenario.h; the casts rely on it.
+static_assert(int{proto::Model::RMSNorm} == static_cast<int>(Normalization::RMSNorm));
+static_assert(int{proto::Train::fp32} == static_cast<int>(Precision::fp32));
+static_assert(int{proto::Train::full} == static_cast<int>(RecomputeGranularity::full));
+static_assert(int{proto::Train::block} == static_cast<int>(RecomputeMethod::block));
+static_assert(int{proto::Train::unfused} == static_cast<int>(AttentionBackend::unfused));
+static_assert(int{proto::Train::optim_grads_params} ==
+              static_cast<int>(Sharding::optim_grads_params));
+static_assert(int{proto::Train::torch} == static_cast<int>(DdpImpl::torch));
+static_assert(int{proto::Device::nic_switch} == static_cast<int>(DeviceKind::nic_switch));
+static_assert(int{proto::Cluster::fat_tree} == static_cast<int>(Fabric::fat_tree));
+static_assert(int{proto::Sim::megatron} == static_cast<int>(Runtime::megatron));
+static_assert(int{proto::Sim::Convention::train_ledger} ==
+              static_cast<int>(Convention::train_ledger));
+
+BytesPerSecond from_GBps(double rate) { return BytesPerSecond(rate * 1e9); }
+Seconds from_us(double time) { return Seconds(time * 1e-6); }
+Seconds from_ms(double time) { return Seconds(time * 1e-3); }
+
+void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings) {
+  if (!is_given && findings.is_sound(field))
+    findings.reject(field, fmt::format("is missing; {}", remedy));
+}
+
+// ---- model ----
+
+/// What the preset or the config.json says, with the fields written over it.
+proto::Model sourced_model(const proto::Model& written, const std::filesystem::path& folder,
+                           Findings& findings) {
+  proto::Model model;
+  if (written.has_preset() && written.has_hf_config()) {
+    findings.reject("model.hf_config",
+                    "the model comes from a preset or from a config.json; remove one of the two");
+  } else if (written.has_preset()) {
+    if (!apply_preset(model_presets(), written.preset(), model)) {
+      findings.add("model.preset", unknown_preset(model_presets(), written.preset()));
+      findings.silence("model");
+    }
+  } else if (written.has_hf_config()) {
+    const std::filesystem::path path = folder / written.hf_config();
+    try {
+      read_hf_config(read_file(path), path.string(), model);
+    } catch (const InputError& error) {
+      findings.reject("model", error.problems());
+    }
+  }
+  model.MergeFrom(written);
+  return model;
+}
+
+/// 4h; with the three matrices of SwiGLU two thirds of that, cut to a multiple of 64
+/// (Megatron-LM, validate_args).
+std::int64_t default_ffn_hidden_size(std::int64_t hidden_size, bool swiglu) {
+  return swiglu ? std::max<std::int64_t>(hidden_size * 4 * 2 / 3 / 64, 1) * 64 : 4 * hidden_size;
+}
+
+void require_model_fields(const proto::Model& model, Findings& findings) {
+  const std::string_view remedy = "write it, or name a model.preset or model.hf_config";
+  require(model.has_num_layers(), "model.num_layers", remedy, findings);
+  require(model.has_hidden_size(), "model.hidden_size", remedy, findings);
+  require(model.has_num_attention_heads(), "model.num_attention_heads", remedy, findings);
+  require(model.has_vocab_size(), "model.vocab_size", remedy, findings);
+  if (model.position_embedding_type() == proto::Model::learned_absolute)
+    require(model.has_max_position_embeddings(), "model.max_position_embeddings",
+            "a learned table has so many rows; write it, or position_embedding_type: rope",
+            findings);
+}
+
+Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
+                    std::int64_t tensor_parallel_size, Findings& findings) {
+  const proto::Model m = sourced_model(written, folder, findings);
+  require_model_fields(m, findings);
+  Model model;
+  model.name = written.has_preset() ? written.preset() : written.hf_config();
+  model.num_layers = std::max(m.num_layers(), 1);
+  model.hidden_size = std::max<std::int64_t>(m.hidden_size(), 1);
+  model.swiglu = m.swiglu();
+  model.ffn_hidden_size = m.has_ffn_hidden_size()
+                              ? m.ffn_hidden_size()
+                              : default_ffn_hidden_size(model.hidden_size, model.swiglu);
+  model.num_attention_heads = std::max<std::int64_t>(m.num_attention_heads(), 1);
+  model.num_query_groups =
+      m.has_num_query_groups() ? m.num_query_groups() : model.num_attention_heads;
+  const bool is_whole = model.hidden_size % model.num_attention_heads == 0;
+  model.kv_channels = m.has_kv_channels() ? m.kv_channels()
+                      : is_whole          ? model.hidden_size / model.num_attention_heads
+                                          : 0;  // check says so
+  model.vocab_size = std::max<std::int64_t>(m.vocab_size(), 1);
+  // Megatron-LM, vocab_size_with_padding.
+  const std::int64_t multiple =
+      (m.has_make_vocab_size_divisible_by() ? m.make_vocab_size_divisible_by() : 128) *
+      tensor_parallel_size;
+  model.padded_vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
+  model.max_position_embeddings = m.max_position_embeddings();
+  model.learned_position_embeddings = m.position_embedding_type() == proto::Model::learned_absolute;
+  model.normalization = static_cast<Normalization>(m.normalization());
+  model.untie_embeddings_and_output_weights = m.untie_embeddings_and_output_weights();
+  model.add_bias_linear = m.has_add_bias_linear() ? m.add_bias_linear() : true;
+  model.add_qkv_bias = m.add_qkv_bias();
+  model.qk_layernorm = m.qk_layernorm();
+  model.hidden_dropout = m.has_hidden_dropout() ? m.hidden_dropout() : 0.1;
+  model.attention_dropout = m.has_attention_dropout() ? m.attention_dropout() : 0.1;
+  return model;
+}
+
+// ---- cluster ----
+
+proto::Gpu sourced_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written,
+                       Findings& findings) {
+  proto::Gpu gpu;
+  if (from_cluster.has_preset() && !apply_preset(gpu_presets(), from_cluster.preset(), gpu)) {
+    findings.add("cluster.gpu.preset", unknown_preset(gpu_presets(), from_cluster.preset()));
+    findings.silence("cluster.gpu");
+  }
+  gpu.MergeFrom(from_cluster);
+  if (written.has_memory_bytes() && written.has_memory_gib())
+    findings.reject("cluster.gpu.memory_gib", "says again what memory_bytes says; keep one");
+  // The preset counts bytes; a size in GiB takes their place.
+  if (written.has_memory_gib()) gpu.clear_memory_bytes();
+  return gpu;
+}
+
+void require_gpu_fields(const proto::Gpu& gpu, Findings& findings) {
+  if (gpu.ByteSizeLong() == 0)
+    return require(false, "cluster.gpu", "name a cluster.gpu.preset, or write its fields",
+                   findings);
+  const std::string_view remedy = "write it, or name a cluster.gpu.preset";
+  require(gpu.has_peak_tflops(), "cluster.gpu.peak_tflops", remedy, findings);
+  require(gpu.has_peak_fp32_tflops(), "cluster.gpu.peak_fp32_tflops", remedy, findings);
+  if (findings.is_sound("cluster.gpu.memory_gib"))
+    require(gpu.has_memory_bytes() || gpu.has_memory_gib(), "cluster.gpu.memory_bytes", remedy,
+            findings);
+  require(gpu.has_memory_bandwidth_gbps(), "cluster.gpu.memory_bandwidth_GBps", remedy, findings);
+  require(gpu.has_compute_efficiency(), "cluster.gpu.compute_efficiency", remedy, findings);
+  require(gpu.has_memory_efficiency(), "cluster.gpu.memory_efficiency", remedy, findings);
+}
+
+Gpu resolve_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written, Findings& findings) {
+  const proto::Gpu g = sourced_gpu(from_cluster, written, findings);
+  require_gpu_fields(g, findings);
+  const double gib = static_cast<double>((1_GiB).value());
+  Gpu gpu;
+  gpu.name = g.has_name() ? g.name() : g.preset();
+  gpu.peak_16bit = FlopsPerSecond(g.peak_tflops() * 1e12);
+  gpu.peak_fp32 = FlopsPerSecond(g.peak_fp32_tflops() * 1e12);
+  gpu.memory = Bytes(g.has_memory_bytes() ? g.memory_bytes()
+                                          : static_cast<std::int64_t>(g.memory_gib() * gib));
+  gpu.memory_bandwidth = from_GBps(g.memory_bandwidth_gbps());
+  gpu.compute_efficiency = g.compute_efficiency();
+  gpu.memory_efficiency = g.memory_efficiency();
+  return gpu;
+}
+
+void require_cluster_fields(const proto::Cluster& cluster, Findings& findings) {
+  const std::string_view remedy = "write it, or name a cluster.preset";
+  require(cluster.has_nvlink_gbps(), "cluster.nvlink_GBps", remedy, findings);
+  require(cluster.has_nvlink_latency_us(), "cluster.nvlink_latency_us", remedy, findings);
+  require(cluster.has_nvswitches_per_node(), "cluster.nvswitches_per_node", remedy, findings);
+  require(cluster.has_nic_gbps(), "cluster.nic_GBps", remedy, findings);
+  require(cluster.has_pcie_gbps(), "cluster.pcie_GBps", remedy, findings);
+  require(cluster.has_network_latency_us(), "cluster.network_latency_us", remedy, findings);
+  require(cluster.has_scalable_unit_nodes(), "cluster.scalable_unit_nodes", remedy, findings);
+}
+
+/// Devices and links as they were written, nodes and GPUs a node counted from them.
+void add_custom_devices(const proto::Cluster& written, Findings& findings, Cluster& cluster) {
+  std::set<int> nodes;
+  int num_gpus = 0;
+  for (int i = 0; i < written.devices_size(); ++i) {
+    const proto::Device& device = written.devices(i);
+    require(device.has_name(), fmt::format("cluster.devices[{}].name", i),
+            "links name devices by it", findings);
+    cluster.devices.push_back(
+        {device.name(), static_cast<DeviceKind>(device.kind()), device.node()});
+    if (device.kind() != proto::Device::gpu) continue;
+    nodes.insert(device.node());
+    ++num_gpus;
+  }
+  for (int i = 0; i < written.links_size(); ++i) {
+    const proto::Link& link = written.links(i);
+    const std::string path = fmt::format("cluster.links[{}]", i);
+    require(link.has_from(), path + ".from", "name a device", findings);
+    require(link.has_to(), path + ".to", "name a device", findings);
+    require(link.has_bandwidth_gbps(), path + ".bandwidth_GBps", "GB/s each way", findings);
+    cluster.links.push_back(
+        {link.from(), link.to(), from_GBps(link.bandwidth_gbps()), from_us(link.latency_us())});
+  }
+  cluster.nodes = std::max<int>(static_cast<int>(nodes.size()), 1);
+  cluster.gpus_per_node = std::max(num_gpus / cluster.nodes, 1);
+}
+
+/// nodes stays 0 where neither written nor counted: the world decides it later.
+Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
+  proto::Cluster c;
+  if (written.has_preset() && !apply_preset(cluster_presets(), written.preset(), c)) {
+    findings.add("cluster.preset", unknown_preset(cluster_presets(), written.preset()));
+    findings.silence("cluster");
+  }
+  c.MergeFrom(written);
+  Cluster cluster;
+  cluster.preset = written.preset();
+  cluster.gpu = resolve_gpu(c.gpu(), written.gpu(), findings);
+  if (c.devices_size() > 0 || c.links_size() > 0) {
+    add_custom_devices(c, findings, cluster);
+    return cluster;
+  }
+  require_cluster_fields(c, findings);
+  cluster.nodes = c.nodes();
+  cluster.gpus_per_node = c.has_gpus_per_node() ? c.gpus_per_node() : 8;
+  cluster.nvlink_bandwidth = from_GBps(c.nvlink_gbps());
+  cluster.nvlink_latency = from_us(c.nvlink_latency_us());
+  cluster.nvswitches_per_node = c.nvswitches_per_node();
+  cluster.nics_per_node = c.has_nics_per_node() ? c.nics_per_node() : cluster.gpus_per_node;
+  cluster.nic_bandwidth = from_GBps(c.nic_gbps());
+  cluster.pcie_bandwidth = from_GBps(c.pcie_gbps());
+  cluster.network_latency = from_us(c.network_latency_us());
+  cluster.fabric = static_cast<Fabric>(c.fabric());
+  cluster.scalable_unit_nodes = c.scalable_unit_nodes();
+  cluster.oversubscription = c.has_oversubscription() ? c.oversubscription() : 1;
+  return cluster;
+}
+
+// ---- parallel ----
+
+/// v, which Megatron lets a user say in two ways.
+int resolve_virtual_size(const proto::Parallel& written, int num_layers, int pipeline_size,
+                         Findings& findings) {
+  if (!written.has_num_layers_per_virtual_pipeline_stage())
+    return std::max(written.virtual_pipeline_model_parallel_size(), 1);
+  const std::string field = "parallel.num_layers_per_virtual_pipeline_stage";
+  const int layers_per_stage = written.num_layers_per_virtual_pipeline_stage();
+  if (written.has_virtual_pipeline_model_parallel_size()) {
+    findings.add(
+        field, "says again what virtual_pipeline_model_parallel_size says; remove one of the two");
+    return written.virtual_pipeline_model_parallel_size();
+  }
+  const int num_accounted = (written.account_for_embedding_in_pipeline_split() ? 1 : 0) +
+                            (written.account_for_loss_in_pipeline_split() ? 1 : 0);
+  const int num_split = num_layers + num_accounted;
+  const int layers_per_rank = num_split / pipeline_size;
+  const bool is_even = num_split % pipeline_size == 0;  // check speaks of it
+  if (is_even && layers_per_rank % layers_per_stage != 0)
+    findings.add(
+        field,
+        fmt::format("{} layers a rank are not a multiple of {}; nearest legal: {}", layers_per_rank,
+                    layers_per_stage, nearest_divisors(layers_per_rank, layers_per_stage)),
+        {"model.num_layers", "parallel.pipeline_model_parallel_size"});
+  return std::max(layers_per_rank / layers_per_stage, 1);
+}
+
+void require_one(int size, const std::string& field, Findings& findings) {
+  if (size > 1) findings.add(field, fmt::format("{} is not modelled, only 1 is; remove it", size));
+}
+
+Parallel resolve_parallel(const proto::Parallel& written, int num_layers, const Cluster& cluster,
+                          Findings& findings) {
+  require_one(written.context_parallel_size(), "parallel.context_parallel_size", findings);
+  require_one(written.expert_model_parallel_size(), "parallel.expert_model_parallel_size",
+              findings);
+  const auto or_one = [](int size) { return std::max(size, 1); };
+  Parallel parallel;
+  parallel.tensor_model_parallel_size = or_one(written.tensor_model_parallel_size());
+  parallel.pipeline_model_parallel_size = or_one(written.pipeline_model_parallel_size());
+  const std::int64_t model_parallel_size =
+      std::int64_t{parallel.tensor_model_parallel_size} * parallel.pipeline_model_parallel_size;
+  const std::int64_t num_gpus = std::int64_t{cluster.nodes} * cluster.gpus_per_node;
+  // Megatron divides the GPUs it was started on; without a node count one replica is meant.
+  parallel.data_parallel_size =
+      written.has_data_parallel_size()
+          ? written.data_parallel_size()
+          : static_cast<int>(std::clamp<std::int64_t>(num_gpus / model_parallel_size, 1, 1 << 20));
+  parallel.virtual_pipeline_model_parallel_size =
+      resolve_virtual_size(written, num_layers, parallel.pipeline_model_parallel_size, findings);
+  parallel.sequence_parallel =
+      written.sequence_parallel() && parallel.tensor_model_parallel_size > 1;
+  parallel.microbatch_group_size_per_vp_stage = written.has_microbatch_group_size_per_vp_stage()
+                                                    ? written.microbatch_group_size_per_vp_stage()
+                                                    : parallel.pipeline_model_parallel_size;
+  if (written.has_num_layers_in_first_pipeline_stage())
+    parallel.num_layers_in_first_pipeline_stage = written.num_layers_in_first_pipeline_stage();
+  if (written.has_num_layers_in_last_pipeline_stage())
+    parallel.num_layers_in_last_pipeline_stage = written.num_layers_in_last_pipeline_stage();
+  parallel.account_for_embedding_in_pipeline_split =
+      written.account_for_embedding_in_pipeline_split();
+  parallel.account_for_loss_in_pipeline_split = written.account_for_loss_in_pipeline_split();
+  return parallel;
+}
+
+// ---- train ----
+
+/// Megatron's two names for it: the distributed optimizer is strategy `optim`.
+Sharding resolve_sharding(const proto::Train& written, Findings& findings) {
+  const bool is_on = written.use_distributed_optimizer();
+  if (!written.has_data_parallel_sharding_strategy())
+    return is_on ? Sharding::optim : Sharding::no_shard;
+  const auto strategy = static_cast<Sharding>(written.data_parallel_sharding_strategy());
+  const bool is_sharded = strategy != Sharding::no_shard;
+  if (written.has_use_distributed_optimizer() && is_on != is_sharded)
+    findings.add(
+        "train.data_parallel_sharding_strategy",
+        fmt::format("{} contradicts use_distributed_optimizer {}; remove one of the two",
+                    proto::Train::Sharding_Name(written.data_parallel_sharding_strategy()), is_on));
+  return strategy;
+}
+
+/// bf16 training accumulates and reduces in fp32 unless told otherwise (Megatron-LM,
+/// validate_args); fp16 in fp16; fp32 has nothing else.
+bool resolve_fp32_gradients(const proto::Train& written, Findings& findings) {
+  if (written.has_grad_reduce_in_bf16() && written.precision() != proto::Train::bf16)
+    findings.add("train.grad_reduce_in_bf16", "needs precision bf16; remove it");
+  if (written.has_grad_reduce_in_bf16() && written.has_accumulate_allreduce_grads_in_fp32() &&
+      written.grad_reduce_in_bf16() == written.accumulate_allreduce_grads_in_fp32())
+    findings.add("train.grad_reduce_in_bf16",
+                 "contradicts accumulate_allreduce_grads_in_fp32; remove one of the two");
+  if (written.precision() == proto::Train::fp32) return true;
+  if (written.has_accumulate_allreduce_grads_in_fp32())
+    return written.accumulate_allreduce_grads_in_fp32();
+  return written.precision() == proto::Train::bf16 && !written.grad_reduce_in_bf16();
+}
+
+Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings) {
+  require(written.has_global_batch_size(), "train.global_batch_size",
+          "sequences of one step, over all replicas", findings);
+  require(written.has_seq_length(), "train.seq_length", "tokens of one sequence", findings);
+  Train train;
+  train.micro_batch_size = written.has_micro_batch_size() ? written.micro_batch_size() : 1;
+  train.global_batch_size = std::max<std::int64_t>(written.global_batch_size(), 1);
+  train.num_microbatches = std::max<std::int64_t>(
+      train.global_batch_size / (train.micro_batch_size * data_parallel_size), 1);
+  train.seq_length = std::max<std::int64_t>(written.seq_length(), 1);
+  train.precision = static_cast<Precision>(written.precision());
+  train.accumulate_allreduce_grads_in_fp32 = resolve_fp32_gradients(written, findings);
+  train.recompute_granularity = static_cast<RecomputeGranularity>(written.recompute_granularity());
+  train.recompute_method = static_cast<RecomputeMethod>(written.recompute_method());
+  train.recompute_num_layers = std::max(written.recompute_num_layers(), 1);
+  train.attention_backend = written.has_attention_backend()
+                                ? static_cast<AttentionBackend>(written.attention_backend())
+                            : train.precision == Precision::fp32 ? AttentionBackend::unfused
+                                                                 : AttentionBackend::flash;
+  train.sharding = resolve_sharding(written, findings);
+  train.ddp_impl = static_cast<DdpImpl>(written.ddp_impl());
+  train.overlap_grad_reduce = written.overlap_grad_reduce();
+  train.overlap_param_gather = written.overlap_param_gather();
+  train.align_grad_reduce = !written.has_align_grad_reduce() || written.align_grad_reduce();
+  train.align_param_gather = !written.has_align_param_gather() || written.align_param_gather();
+  return train;
+}
+
+// ---- sim ----
+
+std::optional<LayerTimes> resolve_times(bool is_given, const proto::LayerTimes& written,
+                                        const std::string& path, Findings& findings) {
+  if (!is_given) return std::nullopt;
+  require(written.has_forward_ms(), path + ".forward_ms", "milliseconds of one microbatch",
+          findings);
+  require(written.has_backward_ms(), path + ".backward_ms", "milliseconds of one microbatch",
+          findings);
+  return LayerTimes{from_ms(written.forward_ms()), from_ms(written.backward_ms())};
+}
+
+Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& findings) {
+  Sim sim;
+  const bool is_auto = !written.has_schedule() || written.schedule() == "auto";
+  sim.schedule = !is_auto ? written.schedule() : virtual_pipeline_size > 1 ? "interleaved" : "1f1b";
+  sim.runtime = written.has_runtime() ? static_cast<Runtime>(written.runtime()) : Runtime::megatron;
+  sim.convention = static_cast<Convention>(written.convention());
+  sim.overlap_p2p_communication =
+      written.has_overlap_p2p_communication()
+          ? written.overlap_p2p_communication()
+          : sim.runtime == Runtime::megatron && sim.schedule == "interleaved";
+  sim.overlap_p2p_communication_warmup_flush = written.overlap_p2p_communication_warmup_flush();
+  sim.deallocate_pipeline_outputs =
+      !written.has_deallocate_pipeline_outputs() || written.deallocate_pipeline_outputs();
+  sim.hop_latency = from_us(written.hop_latency_us());
+  sim.fold_replicas = !written.has_fold_replicas() || written.fold_replicas();
+  sim.embedding_times = resolve_times(written.has_embedding_times(), written.embedding_times(),
+                                      "sim.embedding_times", findings);
+  sim.layer_times =
+      resolve_times(written.has_layer_times(), written.layer_times(), "sim.layer_times", findings);
+  sim.head_times =
+      resolve_times(written.has_head_times(), written.head_times(), "sim.head_times", findings);
+  if (written.has_optimizer_ms()) sim.optimizer_time = from_ms(written.optimizer_ms());
+  return sim;
+}
+
+}  // namespace
+
+Scenario resolve(const proto::Scenario& written, const std::filesystem::path& folder,
+                 Findings& findings) {
+  require(written.has_model(), "model", "name a model.preset, such as llama3-8b", findings);
+  require(written.has_train(), "train", "write train.global_batch_size and train.seq_length",
+          findings);
+  require(written.has_cluster(), "cluster", "name a cluster.preset, such as dgx-h100", findings);
+  Scenario scenario;
+  const int tensor_size = std::max(written.parallel().tensor_model_parallel_size(), 1);
+  scenario.model = resolve_model(written.model(), folder, tensor_size, findings);
+  scenario.cluster = resolve_cluster(written.cluster(), findings);
+  scenario.parallel =
+      resolve_parallel(written.parallel(), scenario.model.num_layers, scenario.cluster, findings);
+  scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size, findings);
+  scenario.sim =
+      resolve_sim(written.sim(), scenario.parallel.virtual_pipeline_model_parallel_size, findings);
+  const int gpus_per_node = scenario.cluster.gpus_per_node;
+  const std::int64_t world = std::int64_t{scenario.parallel.tensor_model_parallel_size} *
+                             scenario.parallel.pipeline_model_parallel_size *
+                             scenario.parallel.data_parallel_size;
+  if (scenario.cluster.nodes == 0)
+    scenario.cluster.nodes = static_cast<int>(
+        std::min<std::int64_t>((world + gpus_per_node - 1) / gpus_per_node, 1 << 20));
+  return scenario;
+}
+
+}  // namespace pipeledger

@@ -1,0 +1,33 @@
+// From the fields a user wrote to a whole Scenario: presets, defaults and derived values.
+#pragma once
+
+#include <filesystem>
+
+#include "spec/findings.h"
+#include "spec/scenario.h"
+
+namespace pipeledger {
+
+namespace proto {
+class Scenario;
+}
+
+/// Fills in every value. Where one is missing or a division does not come out, the value is a
+/// harmless stand-in and `findings` (or `check`, for the division) says so. Relative paths are
+/// looked up in `folder`.
+Scenario resolve(const proto::Scenario& written, const std::filesystem::path& folder,
+                 Findings& findings);
+
+/// Adds a problem for every rule the scenario breaks: what Megatron asserts (validate_args,
+/// TransformerConfig, the interleaved schedule), what it needs from its cluster, and options that
+/// would do nothing.
+void check(const Scenario& scenario, Findings& findings);
+
+/// Under the interleaved schedule, group size `group` and pipeline depth `p`, m microbatches are
+/// legal when m >= group and the last group is whole or holds at least p
+/// (Megatron-LM, forward_backward_pipelining_with_interleaving).
+constexpr bool is_legal_interleaving(std::int64_t m, std::int64_t p, std::int64_t group) {
+  return m >= group && (m % group == 0 || m % group >= p);
+}
+
+}  // namespace pipeledger
