@@ -137,6 +137,7 @@ Schedule interleaved(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("interleaved", shape);
   const std::vector<Turn> table = turns(shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
+    schedule.num_warmup.push_back(num_warmup_interleaved(shape, {rank}));
     schedule.ops[Rank{rank}.index()] = rank_ops(shape, table, {rank});
   }
   return schedule;

@@ -40,6 +40,7 @@ int num_warmup_one_f_one_b(const ScheduleShape& shape, Rank rank) {
 Schedule one_f_one_b(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("1f1b", shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
+    schedule.num_warmup.push_back(num_warmup_one_f_one_b(shape, {rank}));
     schedule.ops[Rank{rank}.index()] = rank_ops(shape, {rank});
   }
   return schedule;

@@ -8,9 +8,9 @@ namespace pipeledger {
 const std::vector<ScheduleEntry>& schedule_registry() {
   // clang-format off
   static const std::vector<ScheduleEntry> entries = {
-      {"gpipe", "every forward, then every backward; m microbatches in flight", check_gpipe, gpipe, num_warmup_gpipe},
-      {"1f1b", "one forward, one backward; at most p - r in flight on rank r", check_one_f_one_b, one_f_one_b, num_warmup_one_f_one_b},
-      {"interleaved", "Megatron's 1F1B over v chunks a rank; v times smaller bubble", check_interleaved, interleaved, num_warmup_interleaved},
+      {"gpipe", "every forward, then every backward; m microbatches in flight", check_gpipe, gpipe},
+      {"1f1b", "one forward, one backward; at most p - r in flight on rank r", check_one_f_one_b, one_f_one_b},
+      {"interleaved", "Megatron's 1F1B over v chunks a rank; v times smaller bubble", check_interleaved, interleaved},
   };
   // clang-format on
   return entries;

@@ -28,7 +28,7 @@ int peak_in_flight(const std::vector<Op>& ops) {
   int peak = 0;
   for (const Op& op : ops) {
     if (op.kind == OpKind::F) peak = std::max(peak, ++in_flight);
-    if (op.kind == OpKind::B || op.kind == OpKind::I) --in_flight;
+    if (op.kind == OpKind::B || op.kind == OpKind::W) --in_flight;
   }
   return peak;
 }

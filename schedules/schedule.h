@@ -34,6 +34,9 @@ struct Schedule {
   int num_microbatches = 0;
   Placement placement = Placement::loop;
   std::vector<std::vector<Op>> ops;  // by rank
+  /// Length of each rank's warmup, as its generator counts it; for a schedule read from text, the
+  /// forwards before the rank's first backward, which is one more in 1F1B's steady ranks.
+  std::vector<int> num_warmup;
 
   int num_stages() const { return num_ranks * num_chunks; }
   Rank rank_of(Stage stage) const;
@@ -62,10 +65,8 @@ struct ScheduleEntry {
   std::string_view summary;
   /// What is wrong with a shape for this schedule; empty: nothing. Fields are paths of a scenario.
   std::vector<Problem> (*check)(const ScheduleShape&);
-  /// Requires a shape that check finds nothing wrong with; so do the functions below.
+  /// Requires a shape that check finds nothing wrong with.
   Schedule (*make)(const ScheduleShape&);
-  /// Forwards before the first forward that a backward pays for.
-  int (*num_warmup)(const ScheduleShape&, Rank);
 };
 const std::vector<ScheduleEntry>& schedule_registry();
 
@@ -100,19 +101,60 @@ std::vector<Problem> check_interleaved(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
 int num_warmup_interleaved(const ScheduleShape& shape, Rank rank);
 
+/// "0F0": stage, kind, microbatch.
+std::string to_text(const Op& op);
+
 /// "0F0 0F1 0B0\n1F0 ...": a line a rank.
 std::string to_text(const Schedule& schedule);
 
-/// Inverse of to_text. The number of chunks and microbatches follows from the ops. Throws
-/// InputError with line and column of every token that is not an op.
+/// Inverse of to_text. Blank lines and what follows a # are left out; the number of chunks and
+/// microbatches, and the placement, follow from the ops. Throws InputError with line and column of
+/// every token that is not an op (20 at most, then their number).
 Schedule parse_schedule(std::string_view text, std::string_view file = {});
 
-/// Largest number of (microbatch, chunk) pairs whose forward is done and backward is not.
+/// A row a rank: warmup, peak in flight, number of ops, and the first of them.
+std::string to_table(const Schedule& schedule);
+
+/// One object: name, counts, placement, and a rank's num_warmup, peak_in_flight and ops.
+std::string to_json(const Schedule& schedule);
+
+/// Largest number of (microbatch, chunk) pairs whose forward is done and backward is not; a split
+/// backward is done with its W.
 int peak_in_flight(const std::vector<Op>& ops);
 
 /// Proves a schedule complete (each op once, on its own rank) and free of deadlock, on a
 /// dependency graph over its ops. Empty: it is fine. A problem of order shows the grid with a mark
 /// at the op that cannot run, and the cycle that blocks it.
 std::vector<Problem> validate(const Schedule& schedule);
+
+/// How long an op of each kind takes, in columns of a grid.
+struct OpTimes {
+  int forward = 1;
+  int backward = 1;
+  int input_gradient = 1;
+  int weight_gradient = 1;
+
+  int of(OpKind kind) const;
+};
+
+/// A schedule played in order: an op starts when its rank is free and what it needs is done;
+/// messages take no time.
+struct Grid {
+  struct Span {
+    Op op;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+  };
+  std::vector<std::vector<Span>> spans;  // by rank; ends before an op that can never start
+  std::int64_t makespan = 0;
+};
+
+/// Requires a complete schedule (validate finds no op missing, misplaced or twice there); one that
+/// deadlocks is played as far as it goes. Requires times of at least 1.
+Grid play(const Schedule& schedule, const OpTimes& times = {});
+
+/// Ranks as rows, time as columns. Throws InputError for a time below 1, and for a grid of more
+/// than 256 MiB. Requires what play requires.
+std::string to_grid(const Schedule& schedule, const OpTimes& times = {});
 
 }  // namespace pipeledger

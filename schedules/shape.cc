@@ -31,22 +31,23 @@ std::vector<Problem> check_counts(const ScheduleShape& shape) {
   at_least_one(kMicrobatchesField, shape.num_microbatches, "microbatches");
   if (shape.microbatch_group_size_per_vp_stage < 0) {
     problems.push_back(
-        {kGroupField, fmt::format("{} is negative; leave it out for {}, the number "
-                                  "of ranks",
-                                  shape.microbatch_group_size_per_vp_stage, shape.num_ranks)});
+        {kGroupField, fmt::format("{} is negative; leave it out for as many as there are ranks",
+                                  shape.microbatch_group_size_per_vp_stage)});
   }
   if (!problems.empty()) return problems;
 
   // Divide instead of multiplying: the product of three ints may not fit 64 bits.
   const std::int64_t num_stages = std::int64_t{shape.num_ranks} * shape.num_chunks;
   const std::int64_t most = kMaxOps / 2 / num_stages;
-  if (shape.num_microbatches > most) {
-    problems.push_back({kMicrobatchesField,
-                        fmt::format("{} microbatches through {} stages are more than the {} ops a "
-                                    "schedule may hold; largest legal: {} microbatches",
-                                    with_commas(shape.num_microbatches), with_commas(num_stages),
-                                    with_commas(kMaxOps), with_commas(most))});
-  }
+  if (shape.num_microbatches <= most) return problems;
+  const std::string remedy = most > 0
+                                 ? fmt::format("largest legal: {} microbatches", with_commas(most))
+                                 : "take fewer ranks or chunks";
+  problems.push_back({most > 0 ? kMicrobatchesField : kRanksField,
+                      fmt::format("{} microbatches through {} stages are more than the {} ops a "
+                                  "schedule may hold; {}",
+                                  with_commas(shape.num_microbatches), with_commas(num_stages),
+                                  with_commas(kMaxOps), remedy)});
   return problems;
 }
 

@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "schedules/findings.h"
+#include "schedules/schedule.h"
+
+namespace pipeledger {
+namespace {
+
+constexpr std::string_view kKinds = "FBIW";
+
+std::string_view name(Placement placement) { return placement == Placement::loop ? "loop" : "v"; }
+
+void append(std::string& text, const Op& op) {
+  fmt::format_to(std::back_inserter(text), "{}{}{}", op.stage.value, letter(op.kind),
+                 op.microbatch.value);
+}
+
+std::string ops_text(const std::vector<Op>& ops, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, ops.size()); ++i) {
+    if (i > 0) text += ' ';
+    append(text, ops[i]);
+  }
+  return text;
+}
+
+/// A token as it can be shown: printable, and short.
+std::string shown(std::string_view token) {
+  constexpr std::size_t kMost = 32;
+  std::string text;
+  for (const char c : token.substr(0, kMost)) {
+    if (c >= ' ' && c <= '~') {
+      text += c;
+    } else {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return token.size() > kMost ? text + "..." : text;
+}
+
+/// Reads the digits at the front of `rest` and drops them; nullopt: none there. A number over
+/// kMaxOps comes back as kMaxOps, whatever its length.
+std::optional<int> take_number(std::string_view& rest) {
+  std::size_t length = 0;
+  std::int64_t number = 0;
+  for (; length < rest.size() && rest[length] >= '0' && rest[length] <= '9'; ++length) {
+    number = std::min(number * 10 + (rest[length] - '0'), kMaxOps);
+  }
+  if (length == 0) return std::nullopt;
+  rest.remove_prefix(length);
+  return static_cast<int>(number);
+}
+
+/// The op of a token, or what is wrong with the token.
+std::optional<Op> parse_op(std::string_view token, std::string& message) {
+  std::string_view rest = token;
+  const std::optional<int> stage = take_number(rest);
+  const std::size_t kind = rest.empty() ? std::string_view::npos : kKinds.find(rest.front());
+  if (kind != std::string_view::npos) rest.remove_prefix(1);
+  const std::optional<int> microbatch = take_number(rest);
+  if (!stage || kind == std::string_view::npos || !microbatch || !rest.empty()) {
+    message = fmt::format("{} is not an op; write stage, F, B, I or W, and microbatch: 0F0",
+                          shown(token));
+    return std::nullopt;
+  }
+  if (std::max(*stage, *microbatch) >= kMaxOps) {
+    message = fmt::format("{} is out of range; the largest {} is {}", shown(token),
+                          *stage >= kMaxOps ? "stage" : "microbatch", kMaxOps - 1);
+    return std::nullopt;
+  }
+  return Op{{*stage}, static_cast<OpKind>(kind), {*microbatch}};
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view file) : file_(file) {}
+
+  void line(std::string_view text) {
+    ++line_;
+    text = text.substr(0, text.find('#'));
+    constexpr std::string_view kBlanks = " \t\r\v\f";
+    std::vector<Op> ops;
+    bool any = false;
+    for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;) {
+      const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+      any = true;
+      token(text.substr(at, end - at), static_cast<int>(at) + 1, ops);
+      at = text.find_first_not_of(kBlanks, end);
+    }
+    if (any) ranks_.push_back(std::move(ops));
+  }
+
+  std::vector<std::vector<Op>> ranks() && {
+    if (num_ops_ > kMaxOps) {
+      findings_.add({.message = fmt::format("{} ops are more than the {} a schedule may hold",
+                                            num_ops_, kMaxOps),
+                     .file = file_});
+    }
+    if (ranks_.empty())
+      findings_.add({.message = "holds no op; write a line a rank: 0F0 0B0", .file = file_});
+    if (!findings_.empty()) throw InputError(std::move(findings_).take(file_));
+    return std::move(ranks_);
+  }
+
+ private:
+  void token(std::string_view text, int column, std::vector<Op>& ops) {
+    std::string message;
+    const std::optional<Op> op = parse_op(text, message);
+    if (!op) {
+      findings_.add({{}, std::move(message), file_, line_, column});
+    } else if (++num_ops_ <= kMaxOps) {
+      ops.push_back(*op);
+    }
+  }
+
+  std::string file_;
+  int line_ = 0;
+  std::int64_t num_ops_ = 0;
+  Findings findings_;
+  std::vector<std::vector<Op>> ranks_;
+};
+
+bool every_op_is_on_its_rank(const Schedule& schedule) {
+  for (Rank rank{0}; rank.value < schedule.num_ranks; ++rank.value) {
+    for (const Op& op : schedule.ops[rank.index()]) {
+      if (schedule.rank_of(op.stage) != rank) return false;
+    }
+  }
+  return true;
+}
+
+int num_leading_forwards(const std::vector<Op>& ops) {
+  const auto is_backward = [](const Op& op) { return op.kind != OpKind::F; };
+  return static_cast<int>(std::ranges::find_if(ops, is_backward) - ops.begin());
+}
+
+}  // namespace
+
+std::string to_text(const Op& op) {
+  std::string text;
+  append(text, op);
+  return text;
+}
+
+std::string to_text(const Schedule& schedule) {
+  std::string text;
+  for (const std::vector<Op>& ops : schedule.ops) text += ops_text(ops, ops.size()) + '\n';
+  return text;
+}
+
+Schedule parse_schedule(std::string_view text, std::string_view file) {
+  Parser parser(file);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    parser.line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+
+  Schedule schedule{.name = std::string(file)};
+  schedule.ops = std::move(parser).ranks();
+  schedule.num_ranks = static_cast<int>(schedule.ops.size());
+  int last_stage = 0;
+  for (const std::vector<Op>& ops : schedule.ops) {
+    schedule.num_warmup.push_back(num_leading_forwards(ops));
+    for (const Op& op : ops) {
+      last_stage = std::max(last_stage, op.stage.value);
+      schedule.num_microbatches = std::max(schedule.num_microbatches, op.microbatch.value + 1);
+    }
+  }
+  schedule.num_chunks = last_stage / schedule.num_ranks + 1;
+  if (schedule.num_chunks > 1 && !every_op_is_on_its_rank(schedule)) {
+    schedule.placement = Placement::v;
+    if (!every_op_is_on_its_rank(schedule)) schedule.placement = Placement::loop;
+  }
+  return schedule;
+}
+
+std::string to_table(const Schedule& schedule) {
+  constexpr std::size_t kFirstOps = 8;
+  std::string text = fmt::format("{:>4}  {:>6}  {:>14}  {:>6}  first ops\n", "rank", "warmup",
+                                 "peak in flight", "ops");
+  for (std::size_t rank = 0; rank < schedule.ops.size(); ++rank) {
+    const std::vector<Op>& ops = schedule.ops[rank];
+    text += fmt::format("{:>4}  {:>6}  {:>14}  {:>6}  {}{}\n", rank, schedule.num_warmup[rank],
+                        peak_in_flight(ops), ops.size(), ops_text(ops, kFirstOps),
+                        ops.size() > kFirstOps ? " ..." : "");
+  }
+  return text;
+}
+
+std::string to_json(const Schedule& schedule) {
+  // The name may be a file's: escaped, and readable even when it is not UTF-8.
+  const std::string quoted =
+      nlohmann::json(schedule.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = fmt::format(
+      "{{\n  \"name\": {},\n  \"num_ranks\": {},\n  \"num_chunks\": {},\n"
+      "  \"num_microbatches\": {},\n  \"placement\": \"{}\",\n  \"ranks\": [",
+      quoted, schedule.num_ranks, schedule.num_chunks, schedule.num_microbatches,
+      name(schedule.placement));
+  for (std::size_t rank = 0; rank < schedule.ops.size(); ++rank) {
+    const std::vector<Op>& ops = schedule.ops[rank];
+    text += fmt::format(
+        "{}\n    {{\"pipeline_rank\": {}, \"num_warmup\": {}, \"peak_in_flight\": {}, "
+        "\"ops\": \"{}\"}}",
+        rank == 0 ? "" : ",", rank, schedule.num_warmup[rank], peak_in_flight(ops),
+        ops_text(ops, ops.size()));
+  }
+  return text + "\n  ]\n}\n";
+}
+
+}  // namespace pipeledger

@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/graph/topological_sort.hpp>
+#include <iterator>
+#include <optional>
+#include <tuple>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "schedules/dependencies.h"
+#include "schedules/findings.h"
+#include "schedules/grid.h"
+#include "schedules/schedule.h"
+
+namespace pipeledger {
+namespace {
+
+std::string rank_field(Rank rank) { return fmt::format("rank {}", rank.value); }
+
+/// The ops of one stage and microbatch, as far as they are there.
+struct Cell {
+  Stage stage;
+  Microbatch microbatch;
+  std::array<int, 4> num{};  // by OpKind
+
+  int count(OpKind kind) const { return num[static_cast<std::size_t>(kind)]; }
+};
+
+/// Ops in the order of their cells. Ops outside the schedule's counts or on a foreign rank become
+/// problems; the latter still count as being there.
+std::vector<Op> ops_by_cell(const Schedule& schedule, Findings& findings) {
+  std::vector<Op> all;
+  for (Rank rank{0}; rank.index() < schedule.ops.size(); ++rank.value) {
+    for (const Op& op : schedule.ops[rank.index()]) {
+      if (op.stage.value < 0 || op.stage.value >= schedule.num_stages() ||
+          op.microbatch.value < 0 || op.microbatch.value >= schedule.num_microbatches) {
+        findings.add({rank_field(rank),
+                      fmt::format("{} is outside {} stages and {} microbatches", to_text(op),
+                                  schedule.num_stages(), schedule.num_microbatches)});
+        continue;
+      }
+      all.push_back(op);
+      const Rank home = schedule.rank_of(op.stage);
+      if (home == rank) continue;
+      findings.add({rank_field(rank), fmt::format("{} belongs to rank {}, which holds stage {}",
+                                                  to_text(op), home.value, op.stage.value)});
+    }
+  }
+  std::ranges::sort(all, {}, [](const Op& op) {
+    return std::tuple(op.stage.value, op.microbatch.value, op.kind);
+  });
+  return all;
+}
+
+void check_cell(const Schedule& schedule, const Cell& cell, Findings& findings) {
+  const auto add = [&](std::string message) {
+    findings.add({rank_field(schedule.rank_of(cell.stage)), std::move(message)});
+  };
+  const auto text = [&](OpKind kind) { return to_text(Op{cell.stage, kind, cell.microbatch}); };
+  for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
+    if (cell.count(kind) > 1)
+      add(fmt::format("{} is there {} times", text(kind), cell.count(kind)));
+  }
+  if (cell.count(OpKind::F) == 0) add(fmt::format("{} is missing", text(OpKind::F)));
+  const bool whole = cell.count(OpKind::B) > 0;
+  const bool input = cell.count(OpKind::I) > 0;
+  const bool weight = cell.count(OpKind::W) > 0;
+  if (whole && (input || weight)) {
+    add(fmt::format("{} is the whole backward, but {} is there too", text(OpKind::B),
+                    text(input ? OpKind::I : OpKind::W)));
+  } else if (!whole && !input && !weight) {
+    add(fmt::format("{} is missing", text(OpKind::B)));
+  } else if (!whole && input != weight) {
+    add(fmt::format("{} is missing; {} is only half of the backward",
+                    text(input ? OpKind::W : OpKind::I), text(input ? OpKind::I : OpKind::W)));
+  }
+}
+
+/// Cells first..end-1, in the order of stages and then microbatches, hold no op. There may be
+/// billions: a run of them is one problem.
+void check_empty_cells(const Schedule& schedule, std::int64_t first, std::int64_t end,
+                       Findings& findings) {
+  if (first == end) return;
+  const std::int64_t m = schedule.num_microbatches;
+  const auto op = [&](std::int64_t cell, OpKind kind) {
+    return Op{{static_cast<int>(cell / m)}, kind, {static_cast<int>(cell % m)}};
+  };
+  const Op forward = op(first, OpKind::F);
+  const std::string missing =
+      end - first == 1
+          ? fmt::format("{} and {} are missing", to_text(forward), to_text(op(first, OpKind::B)))
+          : fmt::format("{} to {}, {} forwards, and their backwards are missing", to_text(forward),
+                        to_text(op(end - 1, OpKind::F)), with_commas(end - first));
+  findings.add({rank_field(schedule.rank_of(forward.stage)), missing});
+}
+
+/// Each stage and microbatch has one F, and one B or an I and a W, on the stage's rank.
+std::vector<Problem> check_complete(const Schedule& schedule) {
+  Findings findings;
+  const std::vector<Op> all = ops_by_cell(schedule, findings);
+  const std::int64_t m = schedule.num_microbatches;
+  std::int64_t next = 0;
+  for (auto op = all.begin(); op != all.end();) {
+    Cell cell{op->stage, op->microbatch};
+    const std::int64_t at = cell.stage.value * m + cell.microbatch.value;
+    check_empty_cells(schedule, next, at, findings);
+    for (; op != all.end() && op->stage == cell.stage && op->microbatch == cell.microbatch; ++op) {
+      ++cell.num[static_cast<std::size_t>(op->kind)];
+    }
+    check_cell(schedule, cell, findings);
+    next = at + 1;
+  }
+  check_empty_cells(schedule, next, schedule.num_stages() * m, findings);
+  return std::move(findings).take();
+}
+
+std::vector<Problem> check_counts_agree(const Schedule& schedule) {
+  std::vector<Problem> problems;
+  if (schedule.num_ranks < 1 || schedule.num_chunks < 1 || schedule.num_microbatches < 1) {
+    problems.push_back({.message = fmt::format("{} ranks, {} chunks a rank, {} microbatches; each "
+                                               "must be at least 1",
+                                               schedule.num_ranks, schedule.num_chunks,
+                                               schedule.num_microbatches)});
+  } else if (schedule.ops.size() != Rank{schedule.num_ranks}.index()) {
+    problems.push_back({.message = fmt::format("orders of {} ranks for {} ranks",
+                                               schedule.ops.size(), schedule.num_ranks)});
+  }
+  return problems;
+}
+
+bool has_order(const Dependencies& all) {
+  try {
+    std::vector<std::uint32_t> order;
+    order.reserve(all.needs.size());
+    boost::topological_sort(all.graph, std::back_inserter(order));
+    return true;
+  } catch (const boost::not_a_dag&) {
+    return false;
+  }
+}
+
+/// The head of a rank that stopped, and what it waits for.
+struct Wait {
+  Rank rank;
+  Op head;
+  Op needs;
+  Rank on;  // where `needs` stands, at the head or behind it
+};
+
+/// By rank: what stopped it; nullopt: it ran to its end.
+std::vector<std::optional<Wait>> waits(const Schedule& schedule, const Dependencies& all,
+                                       const Grid& grid) {
+  std::vector<std::optional<Wait>> found(schedule.ops.size());
+  for (Rank rank{0}; rank.value < schedule.num_ranks; ++rank.value) {
+    const std::vector<Op>& ops = schedule.ops[rank.index()];
+    const std::size_t num_done = grid.spans[rank.index()].size();
+    if (num_done == ops.size()) continue;
+    const std::uint32_t need = all.needs[all.first_of_rank[rank.index()] + num_done];
+    const auto after = std::ranges::upper_bound(all.first_of_rank, need);
+    const auto on = static_cast<std::size_t>(after - all.first_of_rank.begin()) - 1;
+    found[rank.index()] = Wait{rank,
+                               ops[num_done],
+                               schedule.ops[on][need - all.first_of_rank[on]],
+                               {static_cast<int>(on)}};
+  }
+  return found;
+}
+
+/// The ranks of a cycle, each waiting for the next and the last for the first. Every rank that
+/// stopped waits for one that stopped, so a walk from any of them runs into a cycle.
+std::vector<Wait> cycle(const std::vector<std::optional<Wait>>& stopped) {
+  const auto first = std::ranges::find_if(stopped, [](const auto& wait) { return bool(wait); });
+  PIPELEDGER_CHECK(first != stopped.end(), "a deadlock in which all {} ranks end", stopped.size());
+  std::vector<bool> seen(stopped.size());
+  Rank rank = (*first)->rank;
+  while (!seen[rank.index()]) {
+    seen[rank.index()] = true;
+    rank = stopped[rank.index()]->on;
+  }
+  std::vector<Wait> found;
+  const Rank start = rank;
+  do {
+    found.push_back(*stopped[rank.index()]);
+    rank = found.back().on;
+  } while (rank != start);
+  return found;
+}
+
+std::string cycle_text(const std::vector<Wait>& found) {
+  constexpr std::size_t kMost = 16;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(found.size(), kMost); ++i) {
+    const Wait& wait = found[i];
+    const Op& head = found[(i + 1) % found.size()].head;
+    text += fmt::format("\n  {} on rank {} waits for {}", to_text(wait.head), wait.rank.value,
+                        to_text(wait.needs));
+    text += wait.needs == head
+                ? fmt::format(", next on rank {}", wait.on.value)
+                : fmt::format(", which stands behind {} on rank {}", to_text(head), wait.on.value);
+  }
+  if (found.size() > kMost) text += fmt::format("\n  and so on through {} ranks", found.size());
+  return text;
+}
+
+/// The last columns before everything stopped, of all ranks or, when those are many, of the cycle.
+std::string deadlock_grid(const Grid& grid, const std::vector<std::optional<Wait>>& stopped,
+                          const std::vector<Wait>& found) {
+  constexpr std::size_t kMostRanks = 16;
+  constexpr std::int64_t kMostColumns = 12;
+  GridView view{.end_column = grid.makespan + 1};
+  view.first_column = std::max<std::int64_t>(0, view.end_column - kMostColumns);
+  for (const std::optional<Wait>& wait : stopped) {
+    view.stopped.push_back(wait ? '?' + to_text(wait->head) : "");
+  }
+  for (const Wait& wait : found) view.stopped[wait.rank.index()][0] = '!';
+  if (stopped.size() <= kMostRanks) {
+    for (Rank rank{0}; rank.index() < stopped.size(); ++rank.value) view.ranks.push_back(rank);
+  } else {
+    for (const Wait& wait : found) view.ranks.push_back(wait.rank);
+    std::ranges::sort(view.ranks);
+    view.ranks.resize(std::min(view.ranks.size(), kMostRanks));
+  }
+  std::string text = draw(grid, view);
+  const std::size_t num_hidden = stopped.size() - view.ranks.size();
+  if (num_hidden > 0) text += fmt::format("({} ranks are not shown)\n", num_hidden);
+  return text;
+}
+
+Problem deadlock(const Schedule& schedule, const Dependencies& all) {
+  const Grid grid = play(schedule);
+  const std::vector<std::optional<Wait>> stopped = waits(schedule, all, grid);
+  const std::vector<Wait> found = cycle(stopped);
+  return {rank_field(found.front().rank),
+          fmt::format("{} can never run: deadlock (! cannot run, ? waits for one that cannot)\n"
+                      "{}the cycle:{}",
+                      to_text(found.front().head), deadlock_grid(grid, stopped, found),
+                      cycle_text(found))};
+}
+
+}  // namespace
+
+std::vector<Problem> validate(const Schedule& schedule) {
+  std::vector<Problem> problems = check_counts_agree(schedule);
+  if (problems.empty()) problems = check_complete(schedule);
+  if (!problems.empty()) return problems;
+  const Dependencies all = dependencies(schedule);
+  if (!has_order(all)) problems.push_back(deadlock(schedule, all));
+  return problems;
+}
+
+}  // namespace pipeledger

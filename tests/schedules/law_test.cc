@@ -1,0 +1,110 @@
+// Closed forms over every legal shape with p in 1..8, v in 1..4, m in 1..16.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "schedules/schedule.h"
+
+namespace pipeledger {
+namespace {
+
+/// The formulas' letters: p ranks, v chunks, m microbatches in groups of g.
+void for_every_legal_shape(std::string_view name,
+                           const std::function<void(const ScheduleShape&, const Schedule&)>& law) {
+  int num_legal = 0;
+  for (int p = 1; p <= 8; ++p) {
+    for (int v = 1; v <= 4; ++v) {
+      for (int m = 1; m <= 16; ++m) {
+        for (int g = p; g <= std::max(p, m); ++g) {
+          const ScheduleShape shape{p, v, m, g};
+          if (!find_schedule(name).check(shape).empty()) continue;
+          SCOPED_TRACE(fmt::format("{} p={} v={} m={} g={}", name, p, v, m, g));
+          law(shape, make_schedule(name, shape));
+          ++num_legal;
+        }
+      }
+    }
+  }
+  EXPECT_GE(num_legal, 8 * 16) << name;
+}
+
+/// Messages that cross to another rank: an op whose needed stage is held elsewhere.
+int num_messages(const Schedule& schedule, OpKind kind) {
+  int num = 0;
+  for (Rank rank{0}; rank.value < schedule.num_ranks; ++rank.value) {
+    for (const Op& op : schedule.ops[rank.index()]) {
+      const Stage from{op.stage.value + (kind == OpKind::F ? -1 : 1)};
+      if (op.kind != kind || from.value < 0 || from.value >= schedule.num_stages()) continue;
+      num += schedule.rank_of(from) != rank;
+    }
+  }
+  return num;
+}
+
+class ScheduleLaws : public testing::TestWithParam<std::string_view> {};
+
+TEST_P(ScheduleLaws, EveryLegalShapeIsCompleteAndFreeOfDeadlock) {
+  for_every_legal_shape(GetParam(), [](const ScheduleShape& shape, const Schedule& schedule) {
+    EXPECT_TRUE(validate(schedule).empty());
+    EXPECT_EQ(schedule.num_warmup.size(), Rank{shape.num_ranks}.index());
+    for (const std::vector<Op>& ops : schedule.ops) {
+      EXPECT_EQ(std::ssize(ops), 2 * shape.num_chunks * shape.num_microbatches);
+    }
+  });
+}
+
+TEST_P(ScheduleLaws, EachMicrobatchSendsAMessageBetweenNeighbouringStagesEachWay) {
+  for_every_legal_shape(GetParam(), [](const ScheduleShape& shape, const Schedule& schedule) {
+    const int num_hops = shape.num_ranks == 1 ? 0 : schedule.num_stages() - 1;
+    EXPECT_EQ(num_messages(schedule, OpKind::F), shape.num_microbatches * num_hops);
+    EXPECT_EQ(num_messages(schedule, OpKind::B), shape.num_microbatches * num_hops);
+  });
+}
+
+// (vm + p - 1)(tF + tB): schedules.md section 1, for m >= p or one chunk.
+TEST_P(ScheduleLaws, TheMakespanIsWorkAndOneFillOfThePipeline) {
+  for_every_legal_shape(GetParam(), [](const ScheduleShape& shape, const Schedule& schedule) {
+    for (const auto& [forward, backward] : {std::pair(1, 1), std::pair(1, 2), std::pair(3, 5)}) {
+      const OpTimes times{.forward = forward, .backward = backward};
+      EXPECT_EQ(
+          play(schedule, times).makespan,
+          (shape.num_chunks * shape.num_microbatches + shape.num_ranks - 1) * (forward + backward));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ScheduleLaws, testing::Values("gpipe", "1f1b", "interleaved"),
+                         [](const auto& test) { return "Of_" + std::string(test.param); });
+
+TEST(GPipe, EveryMicrobatchIsInFlightAtThePeak) {
+  for_every_legal_shape("gpipe", [](const ScheduleShape& shape, const Schedule& schedule) {
+    for (const std::vector<Op>& ops : schedule.ops) {
+      EXPECT_EQ(peak_in_flight(ops), shape.num_microbatches);
+    }
+  });
+}
+
+TEST(OneFOneB, InFlightIsBoundedByDepthNotByBatch) {
+  for_every_legal_shape("1f1b", [](const ScheduleShape& shape, const Schedule& schedule) {
+    for (int rank = 0; rank < shape.num_ranks; ++rank) {
+      EXPECT_EQ(peak_in_flight(schedule.ops[Rank{rank}.index()]),
+                std::min(shape.num_ranks - rank, shape.num_microbatches));
+    }
+  });
+}
+
+// min(vm, (v-1)g + 2(p-1-r) + 1): with g = p, schedules.md section 1; any g, Megatron's warmup.
+TEST(Interleaved, InFlightIsTheWarmupAndOnePairMore) {
+  for_every_legal_shape("interleaved", [](const ScheduleShape& shape, const Schedule& schedule) {
+    const int p = shape.num_ranks, v = shape.num_chunks, m = shape.num_microbatches;
+    for (int rank = 0; rank < p; ++rank) {
+      EXPECT_EQ(peak_in_flight(schedule.ops[Rank{rank}.index()]),
+                std::min(v * m, (v - 1) * shape.group_size() + 2 * (p - 1 - rank) + 1));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace pipeledger

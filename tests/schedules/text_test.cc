@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "schedules/schedule.h"
+
+namespace pipeledger {
+namespace {
+
+/// Every line of what parse_schedule throws; empty: it does not.
+std::string problems_of(std::string_view text) {
+  try {
+    parse_schedule(text, "order.txt");
+    return "";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(ScheduleText, OneFOneBOfTwoRanksAndThreeMicrobatches) {
+  EXPECT_EQ(to_text(one_f_one_b({2, 1, 3})),
+            "0F0 0F1 0B0 0F2 0B1 0B2\n"
+            "1F0 1B0 1F1 1B1 1F2 1B2\n");
+}
+
+TEST(ScheduleText, GPipeOfTwoRanksAndTwoMicrobatches) {
+  EXPECT_EQ(to_text(gpipe({2, 1, 2})),
+            "0F0 0F1 0B0 0B1\n"
+            "1F0 1F1 1B0 1B1\n");
+}
+
+TEST(ScheduleText, InterleavedOfTwoRanksTwoChunksAndTwoMicrobatches) {
+  EXPECT_EQ(to_text(interleaved({2, 2, 2})),
+            "0F0 0F1 2F0 2F1 2B0 2B1 0B0 0B1\n"
+            "1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1\n");
+}
+
+TEST(ScheduleText, EveryScheduleComesBackFromItsText) {
+  for (const auto& [name, shape] : std::initializer_list<std::pair<const char*, ScheduleShape>>{
+           {"gpipe", {4, 1, 6}},
+           {"1f1b", {1, 1, 3}},
+           {"1f1b", {5, 1, 12}},
+           {"interleaved", {4, 3, 8}},
+           {"interleaved", {3, 2, 11, 4}}}) {
+    SCOPED_TRACE(name);
+    const Schedule schedule = make_schedule(name, shape);
+    const Schedule read = parse_schedule(to_text(schedule));
+    EXPECT_EQ(read.ops, schedule.ops);
+    EXPECT_EQ(read.num_ranks, schedule.num_ranks);
+    EXPECT_EQ(read.num_chunks, schedule.num_chunks);
+    EXPECT_EQ(read.num_microbatches, schedule.num_microbatches);
+    EXPECT_EQ(read.placement, Placement::loop);
+  }
+}
+
+TEST(ScheduleText, APlacementThatFoldsBackIsSeenInTheOps) {
+  const Schedule schedule = parse_schedule(
+      "0F0 3F0 3B0 0B0\n"
+      "1F0 2F0 2B0 1B0\n");
+  EXPECT_EQ(schedule.placement, Placement::v);
+  EXPECT_EQ(schedule.rank_of({3}), Rank{0});
+  EXPECT_EQ(schedule.stage_of({1}, {1}), Stage{2});
+  EXPECT_TRUE(validate(schedule).empty());
+}
+
+TEST(ScheduleText, CommentsAndBlankLinesAreLeftOut) {
+  EXPECT_EQ(to_text(parse_schedule("# two ranks\n\n 0F0\t0B0 # the first\r\n\n1F0 1B0")),
+            "0F0 0B0\n1F0 1B0\n");
+}
+
+TEST(ScheduleText, EveryBadTokenIsNamedWithLineAndColumn) {
+  EXPECT_EQ(problems_of("0F0 0X0 0B0\n1F0  F1 1B\n"),
+            "order.txt:1:5: 0X0 is not an op; write stage, F, B, I or W, and microbatch: 0F0\n"
+            "order.txt:2:6: F1 is not an op; write stage, F, B, I or W, and microbatch: 0F0\n"
+            "order.txt:2:9: 1B is not an op; write stage, F, B, I or W, and microbatch: 0F0");
+}
+
+TEST(ScheduleText, NumbersThatFitNoScheduleAreRefusedWhateverTheirLength) {
+  EXPECT_EQ(problems_of("16777216F0"),
+            "order.txt:1:1: 16777216F0 is out of range; the largest stage is 16777215");
+  EXPECT_EQ(problems_of("0F" + std::string(1000, '9')),
+            "order.txt:1:1: 0F" + std::string(30, '9') +
+                "... is out of range; the largest microbatch is 16777215");
+  EXPECT_EQ(problems_of("-1F0"),
+            "order.txt:1:1: -1F0 is not an op; write stage, F, B, I or W, and microbatch: 0F0");
+}
+
+TEST(ScheduleText, BytesThatDoNotPrintAreShownAsNumbers) {
+  EXPECT_EQ(problems_of(std::string("0F0\0x", 5)).substr(0, 33),
+            "order.txt:1:1: 0F0\\x00x is not an");
+}
+
+TEST(ScheduleText, AfterTwentyProblemsTheRestAreCounted) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "x ";
+  const std::string said = problems_of(text);
+  EXPECT_TRUE(said.ends_with("\norder.txt: and 980 more like these")) << said;
+}
+
+TEST(ScheduleText, AnEmptyFileIsAProblem) {
+  EXPECT_EQ(problems_of(" \n# nothing\n"), "order.txt: holds no op; write a line a rank: 0F0 0B0");
+}
+
+TEST(ScheduleText, TheTableShowsWarmupAndPeakOfEachRank) {
+  EXPECT_EQ(to_table(one_f_one_b({2, 1, 5})),
+            "rank  warmup  peak in flight     ops  first ops\n"
+            "   0       1               2      10  0F0 0F1 0B0 0F2 0B1 0F3 0B2 0F4 ...\n"
+            "   1       0               1      10  1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3 ...\n");
+}
+
+TEST(ScheduleText, JsonHoldsCountsAndOrders) {
+  EXPECT_EQ(to_json(one_f_one_b({1, 1, 1})),
+            "{\n  \"name\": \"1f1b\",\n  \"num_ranks\": 1,\n  \"num_chunks\": 1,\n"
+            "  \"num_microbatches\": 1,\n  \"placement\": \"loop\",\n  \"ranks\": [\n"
+            "    {\"pipeline_rank\": 0, \"num_warmup\": 0, \"peak_in_flight\": 1, "
+            "\"ops\": \"0F0 0B0\"}\n  ]\n}\n");
+}
+
+}  // namespace
+}  // namespace pipeledger
