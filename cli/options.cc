@@ -1,0 +1,48 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/problem.h"
+
+namespace pipeledger {
+
+void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
+  command.add_option("SCENARIO", options.path, "A scenario: .yaml, .json or .textproto")
+      ->required()
+      ->type_name("");
+  command
+      .add_option("--set", options.overrides,
+                  "Override a field, e.g. --set train.global_batch_size=64; may be repeated")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
+}
+
+Scenario load(const ScenarioOptions& options) {
+  std::vector<Override> overrides;
+  for (const std::string& text : options.overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError({{"--set", fmt::format("'{}' has no path and value; write path=value, e.g. "
+                                              "train.global_batch_size=64",
+                                              text)}});
+    }
+    overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return load_scenario(options.path, overrides);
+}
+
+int terminal_width() {
+  constexpr int kDefaultWidth = 100;
+  winsize size{};
+  if (!::isatty(STDOUT_FILENO) || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    return kDefaultWidth;
+  return size.ws_col > 0 ? size.ws_col : kDefaultWidth;
+}
+
+bool colour_wanted() { return ::isatty(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr; }
+
+}  // namespace pipeledger
