@@ -150,7 +150,8 @@ void add_cable(Graph& graph, Vertex a, Vertex b, const Link& link, std::string_v
 }
 
 Topology build_topology(const Cluster& cluster) {
-  return Topology(cluster.devices.empty() ? preset_graph(cluster) : custom_graph(cluster));
+  return Topology(cluster.devices.empty() && cluster.links.empty() ? preset_graph(cluster)
+                                                                   : custom_graph(cluster));
 }
 
 }  // namespace pipeledger

@@ -14,10 +14,11 @@ namespace {
 /// What a breadth-first search has seen around one GPU.
 struct Ball {
   std::unordered_map<Vertex, int> distance;  // hops from (or to) the centre
-  std::vector<Vertex> frontier;              // those `radius` hops away
-  int radius = 0;
+  std::vector<std::vector<Vertex>> levels;   // vertices by distance
 
-  explicit Ball(Vertex centre) : distance{{centre, 0}}, frontier{centre} {}
+  explicit Ball(Vertex centre) : distance{{centre, 0}}, levels{{centre}} {}
+  int radius() const { return static_cast<int>(levels.size()) - 1; }
+  const std::vector<Vertex>& frontier() const { return levels.back(); }
   bool holds(Vertex vertex, int hops) const {
     const auto found = distance.find(vertex);
     return found != distance.end() && found->second == hops;
@@ -34,10 +35,9 @@ class Search {
 
   /// Hops of the shortest paths; -1 when there is none.
   int meet() {
-    std::vector<Vertex> meeting;
-    while (meeting.empty()) {
-      if (ahead_.frontier.empty() || behind_.frontier.empty()) return -1;
-      const bool forwards = ahead_.frontier.size() <= behind_.frontier.size();
+    for (bool met = false; !met;) {
+      if (ahead_.frontier().empty() || behind_.frontier().empty()) return -1;
+      const bool forwards = ahead_.frontier().size() <= behind_.frontier().size();
       if (forwards) {
         grow_ahead();
       } else {
@@ -45,12 +45,13 @@ class Search {
       }
       const Ball& grown = forwards ? ahead_ : behind_;
       const Ball& other = forwards ? behind_ : ahead_;
-      for (const Vertex vertex : grown.frontier) {
-        if (passes(vertex) && other.distance.contains(vertex)) meeting.push_back(vertex);
-      }
+      met = std::any_of(grown.frontier().begin(), grown.frontier().end(), [&](Vertex vertex) {
+        return passes(vertex) && other.distance.contains(vertex);
+      });
     }
-    extend_behind(std::move(meeting));
-    return ahead_.radius + behind_.radius;
+    const int hops = ahead_.radius() + behind_.radius();
+    extend_behind(hops);
+    return hops;
   }
 
   /// The links out of `at` that begin a shortest path, `hops` long, to the end.
@@ -70,46 +71,41 @@ class Search {
   }
 
   void grow_ahead() {
-    std::vector<Vertex> frontier;
-    for (const Vertex vertex : ahead_.frontier) {
+    std::vector<Vertex> next;
+    for (const Vertex vertex : ahead_.frontier()) {
       if (!passes(vertex)) continue;
       for (const Edge edge : boost::make_iterator_range(out_edges(vertex, graph_))) {
-        see(ahead_, target(edge, graph_), frontier);
+        see(ahead_, target(edge, graph_), next);
       }
     }
-    ahead_.frontier = std::move(frontier);
-    ++ahead_.radius;
+    ahead_.levels.push_back(std::move(next));
   }
 
   void grow_behind() {
-    std::vector<Vertex> frontier;
-    for (const Vertex vertex : behind_.frontier) {
+    std::vector<Vertex> next;
+    for (const Vertex vertex : behind_.frontier()) {
       if (!passes(vertex)) continue;
       for (const Edge edge : boost::make_iterator_range(in_edges(vertex, graph_))) {
-        see(behind_, source(edge, graph_), frontier);
+        see(behind_, source(edge, graph_), next);
       }
     }
-    behind_.frontier = std::move(frontier);
-    ++behind_.radius;
+    behind_.levels.push_back(std::move(next));
   }
 
-  static void see(Ball& ball, Vertex vertex, std::vector<Vertex>& frontier) {
-    if (ball.distance.emplace(vertex, ball.radius + 1).second) frontier.push_back(vertex);
+  static void see(Ball& ball, Vertex vertex, std::vector<Vertex>& next) {
+    if (ball.distance.emplace(vertex, ball.radius() + 1).second) next.push_back(vertex);
   }
 
-  /// Gives every vertex of a shortest path its distance to the end, back from the meeting points.
-  void extend_behind(std::vector<Vertex> level) {
-    int hops = behind_.radius;
-    for (int travelled = ahead_.radius; travelled > 0; --travelled, ++hops) {
-      std::vector<Vertex> previous;
-      for (const Vertex vertex : level) {
-        for (const Edge edge : boost::make_iterator_range(in_edges(vertex, graph_))) {
-          const Vertex before = source(edge, graph_);
-          if (!passes(before) || !ahead_.holds(before, travelled - 1)) continue;
-          if (behind_.distance.emplace(before, hops + 1).second) previous.push_back(before);
+  /// Gives every vertex of a shortest path, `hops` long, its distance to the end. Level by level
+  /// from the meeting points back, over links that growing has looked at: a spine's links to all
+  /// the leaves stay untouched.
+  void extend_behind(int hops) {
+    for (int travelled = ahead_.radius() - 1; travelled >= 0; --travelled) {
+      for (const Vertex vertex : ahead_.levels[static_cast<std::size_t>(travelled)]) {
+        if (passes(vertex) && !next_hops(vertex, hops - travelled).empty()) {
+          behind_.distance.emplace(vertex, hops - travelled);
         }
       }
-      level = std::move(previous);
     }
   }
 
