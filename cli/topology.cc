@@ -1,40 +1,54 @@
+#include "topology/topology.h"
+
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
+#include "base/problem.h"
 #include "cli/command.h"
-#include "spec/scenario.h"
+#include "cli/options.h"
 #include "topology/report.h"
 
 namespace pipeledger {
 namespace {
 
 struct Options {
-  std::filesystem::path scenario;
+  ScenarioOptions scenario;
   std::vector<int> route;  // empty, or two global ranks
   std::string dot;         // empty: none; "-": stdout
   std::string format = "text";
 };
 
-void print_topology(const Options& options) {
-  const Scenario scenario = load_scenario(options.scenario);
+void print(const Options& options, const Scenario& scenario) {
   const Topology topology = build_topology(scenario.cluster);
+  if (options.dot == "-") {
+    fmt::print("{}", to_dot(topology));
+    return;
+  }
   TopologyReport report = describe(scenario, topology);
   if (!options.route.empty()) {
     report.route =
         describe_route(topology, scenario.parallel, options.route.at(0), options.route.at(1));
   }
-  // On stdout the graph stands alone, so that it can be piped into dot.
-  if (options.dot == "-") {
-    fmt::print("{}", to_dot(topology));
-    return;
-  }
   if (!options.dot.empty()) write_file(options.dot, to_dot(topology));
   fmt::print("{}", options.format == "json" ? to_json(report) : to_text(report));
+}
+
+void load_and_print(const Options& options) {
+  if (options.dot == "-" && (!options.route.empty() || options.format != "text")) {
+    throw InputError({Problem{.field = "--dot",
+                              .message = "- writes the graph alone to stdout; leave out --route "
+                                         "and --format, or name a file"}});
+  }
+  const Scenario scenario = load(options.scenario);
+  try {
+    print(options, scenario);
+  } catch (const InputError& error) {
+    throw locate(scenario, error);
+  }
 }
 
 }  // namespace
@@ -43,20 +57,23 @@ void add_topology_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("topology", "The cluster: its parts and cables, who sits where, routes");
-  command->add_option("SCENARIO", options->scenario, "A .yaml, .json or .textproto scenario")
-      ->required();
+  add_scenario_options(*command, options->scenario);
   command->add_option("--route", options->route, "Show the route between two global ranks")
-      ->expected(2)
+      ->type_size(2)
+      ->expected(1)
       ->type_name("A B");
   command
       ->add_option("--dot", options->dot, "Write the graph for Graphviz; -: only that, to stdout")
       ->type_name("FILE");
-  command->add_option("--format", options->format, "text or json")
+  command->add_option("--format", options->format, "Of the tables on stdout")
       ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("NAME")
       ->capture_default_str();
   command->footer(
-      "Example:\n  pipeledger topology examples/llama3-70b-tp8-pp8.yaml --route 0 8 --dot -");
-  command->callback([options] { print_topology(*options); });
+      "Examples:\n"
+      "  pipeledger topology examples/llama3-70b-tp8-pp8.yaml --route 0 9\n"
+      "  pipeledger topology examples/handmade-cluster.yaml --dot cluster.dot");
+  command->callback([options] { load_and_print(*options); });
 }
 
 }  // namespace pipeledger

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/text.h"
 #include "topology/topology.h"
 
 namespace pipeledger {
@@ -54,23 +55,49 @@ std::string device_line(const Device& device, std::string_view label) {
                      style(device.kind));
 }
 
+/// The name without its number: devices that share it stand side by side, in order.
+std::string_view stem(std::string_view name) {
+  return name.substr(0, name.find_last_not_of("0123456789") + 1);
+}
+
+/// Devices of one node, or of the fabric.
+struct Frame {
+  std::string devices;                                   // a line each
+  std::map<std::string, std::vector<std::string>> rows;  // quoted names by kind and stem
+};
+
+/// Graphviz keeps no order among nodes of a rank; invisible edges from each to the next do.
+std::string rows_text(const Frame& frame, std::string_view indent) {
+  std::string text;
+  for (const auto& [word, names] : frame.rows) {
+    if (names.size() < 2) continue;
+    text +=
+        fmt::format("{}{{ rank=same; edge [style=invis]; {}; }}\n", indent, join(names, " -- "));
+  }
+  return text;
+}
+
 std::string devices_text(const Graph& graph) {
-  std::map<int, std::string> frames;  // by node
-  std::string fabric;
+  std::map<int, Frame> frames;  // by node; -1: the fabric
   for (const Vertex vertex : boost::make_iterator_range(vertices(graph))) {
     const Device& device = graph[vertex];
-    if (device.node < 0) {
-      fabric += "  " + device_line(device, device.name);
-    } else {
-      frames[device.node] += "    " + device_line(device, short_name(device.name));
-    }
+    Frame& frame = frames[device.node];
+    const bool inside = device.node >= 0;
+    frame.devices += (inside ? "    " : "  ") +
+                     device_line(device, inside ? short_name(device.name) : device.name);
+    frame.rows[fmt::format("{} {}", height(device.kind), stem(device.name))].push_back(
+        dot_string(device.name));
   }
   std::string text;
-  for (const auto& [node, lines] : frames) {
-    text += fmt::format("  subgraph cluster_node{} {{\n    label=\"node {}\";\n{}  }}\n", node,
-                        node, lines);
+  for (const auto& [node, frame] : frames) {
+    if (node < 0) {
+      text += frame.devices + rows_text(frame, "  ");
+    } else {
+      text += fmt::format("  subgraph cluster_node{} {{\n    label=\"node {}\";\n{}{}  }}\n", node,
+                          node, frame.devices, rows_text(frame, "    "));
+    }
   }
-  return text + fabric;
+  return text;
 }
 
 std::string cable_line(const Graph& graph, Edge edge) {
@@ -89,7 +116,7 @@ std::string to_dot(const Topology& topology) {
   const Graph& graph = topology.graph();
   std::string text =
       "graph cluster {\n"
-      "  graph [fontname=\"Helvetica\", ranksep=0.8, nodesep=0.15];\n"
+      "  graph [fontname=\"Helvetica\", ranksep=0.9, nodesep=0.2, splines=line];\n"
       "  node [fontname=\"Helvetica\", style=filled];\n"
       "  edge [fontname=\"Helvetica\", fontsize=8];\n";
   text += devices_text(graph);
