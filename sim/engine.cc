@@ -40,32 +40,38 @@ void start(const s4u::CommPtr& comm) {
 
 /// Our graph's answer to a pair of GPUs, in SimGrid's terms.
 struct Path {
-  std::vector<s4u::LinkInRoute> links;    // those that flows contend for
-  std::vector<std::size_t> link_numbers;  // the same, numbered in the topology
-  double latency = 0;                     // of the whole route
+  s4u::Host *from = nullptr, *to = nullptr;
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links;  // that flows contend for
+  std::vector<std::size_t> link_numbers;                            // the same, in the topology
+  double latency = 0;                                               // of the whole route
 };
 
 std::uint64_t key(std::size_t from, std::size_t to) {
   return (static_cast<std::uint64_t>(from) << 32) | to;
 }
 
-/// A zone whose routes are ours: SimGrid asks for each pair when a flow starts.
+/// A zone whose routes are ours: SimGrid asks for each flow's as it starts.
 class GraphZone : public routing::NetZoneImpl {
  public:
   GraphZone() : NetZoneImpl("cluster") {}
 
-  std::unordered_map<std::uint64_t, Path> paths;  // by the GPUs' host numbers in the zone
+  std::unordered_map<std::uint64_t, Path> paths;  // by pair of GPUs
+  const Path* starting = nullptr;                 // of the flow that starts now
+
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> implementations(
+      const std::vector<s4u::LinkInRoute>& links) const {
+    return get_link_list_impl(links, false);
+  }
 
  private:
   void get_local_route(const routing::NetPoint* from, const routing::NetPoint* to,
                        routing::Route* into, double* latency) override {
-    const auto path = paths.find(key(from->id(), to->id()));
-    PIPELEDGER_CHECK(path != paths.end(), "no route from {} to {}", from->get_cname(),
+    PIPELEDGER_CHECK(starting != nullptr && starting->from->get_netpoint() == from &&
+                         starting->to->get_netpoint() == to,
+                     "SimGrid asks for the route from {} to {}", from->get_cname(),
                      to->get_cname());
-    for (auto* link : get_link_list_impl(path->second.links, false)) {
-      into->link_list_.push_back(link);
-    }
-    if (latency != nullptr) *latency += path->second.latency;
+    into->link_list_ = starting->links;
+    if (latency != nullptr) *latency += starting->latency;
   }
 };
 
@@ -96,12 +102,12 @@ struct Engine::Impl {
     engine = std::make_unique<s4u::Engine>(&num_arguments, arguments.data());
   }
 
-  std::size_t host_number(std::size_t gpu) {
-    const auto [found, is_new] = host_numbers.try_emplace(gpu, hosts.size());
+  s4u::Host* host(std::size_t gpu) {
+    const auto [found, is_new] = hosts.try_emplace(gpu, nullptr);
     if (is_new) {
       // Compute is timed by timers: the hosts only stand for the flows' ends.
-      hosts.push_back(
-          zone->get_iface()->create_host(topology.graph()[topology.gpus()[gpu]].name, 1.0));
+      const std::string& name = topology.graph()[topology.gpus()[gpu]].name;
+      found->second = zone->get_iface()->create_host(name, 1.0);
     }
     return found->second;
   }
@@ -118,16 +124,17 @@ struct Engine::Impl {
   }
 
   void add_path(GpuPair pair) {
-    Path path;
+    Path path{.from = host(pair.first), .to = host(pair.second)};
+    std::vector<s4u::LinkInRoute> links;
     for (const Edge edge : topology.route(pair.first, pair.second)) {
       const std::size_t number = topology.link_number(edge);
       path.latency += topology.link(number).latency.value();
       if (topology.link(number).non_blocking) continue;
-      path.links.emplace_back(link(number));
+      links.emplace_back(link(number));
       path.link_numbers.push_back(number);
     }
-    zone->paths.try_emplace(key(host_number(pair.first), host_number(pair.second)),
-                            std::move(path));
+    path.links = zone->implementations(links);
+    zone->paths.try_emplace(key(pair.first, pair.second), std::move(path));
   }
 
   void load(const Flow& flow, int change) {
@@ -154,9 +161,8 @@ struct Engine::Impl {
 
   const Topology& topology;
   std::unique_ptr<s4u::Engine> engine;
-  GraphZone* zone = nullptr;                                  // owned by the engine
-  std::unordered_map<std::size_t, std::size_t> host_numbers;  // by GPU
-  std::vector<s4u::Host*> hosts;
+  GraphZone* zone = nullptr;                          // owned by the engine
+  std::unordered_map<std::size_t, s4u::Host*> hosts;  // by GPU
   std::unordered_map<std::size_t, s4u::Link*> sim_links;
   std::vector<Load> loads;
   std::vector<Flow> flows;
@@ -184,8 +190,6 @@ void Engine::start_timer(Seconds delay, Token token) {
 }
 
 void Engine::start_flow(GpuPair ends, Bytes bytes, Token token) {
-  const std::size_t from = impl_->host_numbers.at(ends.first);
-  const std::size_t to = impl_->host_numbers.at(ends.second);
   std::size_t slot = impl_->flows.size();
   if (impl_->free_slots.empty()) {
     impl_->flows.emplace_back();
@@ -195,15 +199,19 @@ void Engine::start_flow(GpuPair ends, Bytes bytes, Token token) {
   }
   Impl::Flow& flow = impl_->flows[slot];
   flow.comm = s4u::Comm::sendto_init();
-  flow.path = &impl_->zone->paths.at(key(from, to));
+  const auto path = impl_->zone->paths.find(key(ends.first, ends.second));
+  PIPELEDGER_CHECK(path != impl_->zone->paths.end(), "no route between GPUs {} and {}", ends.first,
+                   ends.second);
+  flow.path = &path->second;
   flow.bytes = bytes.value();
   flow.token = token;
   impl_->load(flow, +1);
   const s4u::CommPtr comm = flow.comm;
   comm->set_data(reinterpret_cast<void*>(slot));
-  comm->set_source(impl_->hosts[from]);
-  comm->set_destination(impl_->hosts[to]);
+  comm->set_source(flow.path->from);
+  comm->set_destination(flow.path->to);
   comm->set_payload_size(static_cast<std::uint64_t>(bytes.value()));
+  impl_->zone->starting = flow.path;
   start(comm);
 }
 

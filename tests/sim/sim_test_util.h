@@ -31,10 +31,10 @@ inline Plan ideal_plan(const Schedule& schedule, Seconds forward, Seconds backwa
 }
 
 /// GPUs on one switch, each by a cable of its own.
-inline Topology star(int num_gpus, BytesPerSecond bandwidth, Seconds latency) {
+inline Topology star(std::size_t num_gpus, BytesPerSecond bandwidth, Seconds latency) {
   Cluster cluster;
   cluster.devices.push_back({"switch", DeviceKind::nvswitch, 0});
-  for (int gpu = 0; gpu < num_gpus; ++gpu) {
+  for (std::size_t gpu = 0; gpu < num_gpus; ++gpu) {
     cluster.devices.push_back({"gpu" + std::to_string(gpu), DeviceKind::gpu, 0});
     cluster.links.push_back({cluster.devices.back().name, "switch", bandwidth, latency});
   }

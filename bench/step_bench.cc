@@ -1,0 +1,73 @@
+// How fast a step is played, by part. items_per_second is ops per second.
+#include <benchmark/benchmark.h>
+
+#include "schedules/schedule.h"
+#include "sim/play.h"
+#include "sim/program.h"
+#include "tests/sim/sim_test_util.h"
+
+namespace pipeledger {
+namespace {
+
+constexpr std::size_t kMaxRanks = 128;
+
+/// The one engine of this process: a star wide enough for every benchmark, with a ring of flows
+/// for each number of ranks.
+Engine& engine() {
+  static const Topology topology = testing_util::star(kMaxRanks, 50_GBps, 1_us);
+  static Engine engine = [] {
+    std::vector<GpuPair> pairs;
+    for (const std::size_t ring : {std::size_t{8}, std::size_t{64}, kMaxRanks}) {
+      for (std::size_t rank = 0; rank < ring; ++rank) {
+        pairs.emplace_back(rank, (rank + 1) % ring);
+        pairs.emplace_back((rank + 1) % ring, rank);
+      }
+    }
+    return Engine(topology, pairs);
+  }();
+  return engine;
+}
+
+Plan plan_of(const char* schedule, int p, int v, int m, bool megatron) {
+  Plan plan = testing_util::ideal_plan(make_schedule(schedule, {p, v, m, 0}), 1_ms, 2_ms);
+  plan.message_bytes = 16_MiB;
+  if (megatron) {
+    plan.hop_latency.reset();
+    plan.programs = megatron_programs(plan.schedule, p, {.overlap_p2p_communication = v > 1});
+  }
+  return plan;
+}
+
+void play_plan(benchmark::State& state, const Plan& plan) {
+  std::int64_t num_ops = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(play(plan, engine()));
+    for (const auto& ops : plan.schedule.ops) num_ops += static_cast<std::int64_t>(ops.size());
+  }
+  state.SetItemsProcessed(num_ops);
+}
+
+void BM_OneFOneBWithFlows(benchmark::State& state) {
+  play_plan(state, plan_of("1f1b", static_cast<int>(state.range(0)), 1,
+                           static_cast<int>(state.range(1)), true));
+}
+BENCHMARK(BM_OneFOneBWithFlows)
+    ->Args({8, 32})
+    ->Args({64, 512})
+    ->Args({128, 512})
+    ->Unit(benchmark::kMillisecond);
+
+void BM_InterleavedWithFlows(benchmark::State& state) {
+  play_plan(state, plan_of("interleaved", static_cast<int>(state.range(0)), 4,
+                           static_cast<int>(state.range(1)), true));
+}
+BENCHMARK(BM_InterleavedWithFlows)->Args({8, 32})->Args({64, 512})->Unit(benchmark::kMillisecond);
+
+void BM_OneFOneBIdeal(benchmark::State& state) {
+  play_plan(state, plan_of("1f1b", static_cast<int>(state.range(0)), 1,
+                           static_cast<int>(state.range(1)), false));
+}
+BENCHMARK(BM_OneFOneBIdeal)->Args({64, 512})->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace pipeledger
