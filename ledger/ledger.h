@@ -46,7 +46,9 @@ struct StateBytes {
   Bytes total() const { return weights + gradients + optimizer; }
 };
 
-/// Resident state of pipeline rank `rank`, under scenario.sim.convention.
+/// Resident state of pipeline rank `rank`, under scenario.sim.convention: the exact ledger, or
+/// Megatron's estimate (the other conventions have no count of their own per rank). A shard is
+/// numel / DP rounded up to whole elements, chunk by chunk; Megatron's buffer padding is left out.
 StateBytes resident_state(const Scenario& scenario, Rank rank);
 
 /// What divides a tensor among the ranks of a stage.
@@ -67,7 +69,9 @@ struct SavedTensor {
   Bytes bytes() const;
 };
 
-/// Every tensor one microbatch leaves for backward in one decoder layer, in order of birth.
+/// Every tensor one microbatch leaves for backward in one decoder layer, in order of birth. With
+/// full recompute it is a checkpointed layer: all but its input are `recomputed` (of a unit of
+/// several layers only the first keeps its input).
 std::vector<SavedTensor> layer_tensors(const Scenario& scenario);
 /// The same of the embedding, and of the final norm, output layer and loss.
 std::vector<SavedTensor> embedding_tensors(const Scenario& scenario);
@@ -111,13 +115,18 @@ struct OpLedger {
   Flops hardware_flops{};     // with what is recomputed
 };
 
-/// What the simulation needs of one stage.
+/// What one microbatch does on one stage. Every byte that forward and backward bear also dies in
+/// them, except the gradients that backward bears under ddp_impl torch: those belong to the first
+/// microbatch of a step (later ones add in place) and die at the optimizer step.
 struct ChunkLedger {
   OpLedger forward;
   OpLedger backward;
   Flops model_flops_per_microbatch{};
 };
 
+/// The stage's steps, priced by the tensor ledger or by scenario.sim.convention. A stage without
+/// the embedding takes its first input from a message, so that tensor is born as its first step
+/// begins; everything else is born as its step ends, and dies as its backward step ends.
 ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage);
 
 /// Bytes of the activation (and of its gradient) that one TP rank sends to the next stage:
@@ -125,7 +134,9 @@ ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage);
 Bytes p2p_message_bytes(const Scenario& scenario);
 
 /// What gradient reduction and parameter gathering move for one stage: the whole buffer of one
-/// rank (all-reduce, or reduce-scatter and all-gather over the data-parallel group).
+/// rank (all-reduce, or reduce-scatter and all-gather over the data-parallel group). Zero at
+/// data_parallel_size 1. optim_grads_params gathers the parameters again in every forward and
+/// backward; this is one such gather.
 struct DataParallelTraffic {
   Bytes gradient_bytes{};
   Bytes parameter_bytes{};  // zero without sharding

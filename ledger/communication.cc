@@ -1,0 +1,88 @@
+#include "ledger/communication.h"
+
+#include "ledger/shape.h"
+#include "ledger/state.h"
+
+namespace pipeledger {
+namespace {
+
+using Collectives = std::vector<TensorParallelCollective>;
+
+/// The given kinds on a whole hidden state, s*b*h elements; none at t = 1. The first list is what
+/// sequence parallelism does, the second what runs without it.
+Collectives hidden_collectives(const Scenario& scenario, std::initializer_list<Collective> sequence,
+                               std::initializer_list<Collective> plain) {
+  const Shape shape = shape_of(scenario);
+  Collectives list;
+  if (shape.t == 1) return list;
+  const Bytes bytes(shape.tokens() * shape.h * shape.element);
+  for (const Collective kind : shape.sequence_parallel ? sequence : plain) {
+    list.push_back({kind, bytes});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<TensorParallelCollective> layer_forward_collectives(const Scenario& scenario) {
+  using enum Collective;
+  // QKV and FC1 gather the sequence, the projection and FC2 scatter their sums.
+  return hidden_collectives(scenario, {all_gather, reduce_scatter, all_gather, reduce_scatter},
+                            {all_reduce, all_reduce});
+}
+
+std::vector<TensorParallelCollective> layer_backward_collectives(const Scenario& scenario) {
+  using enum Collective;
+  // Row-parallel: gather the gradient. Column-parallel: gather the input again for the weight's
+  // gradient, scatter the input's gradient. FC2, FC1, projection, QKV.
+  return hidden_collectives(
+      scenario, {all_gather, all_gather, reduce_scatter, all_gather, all_gather, reduce_scatter},
+      {all_reduce, all_reduce});
+}
+
+std::vector<TensorParallelCollective> embedding_forward_collectives(const Scenario& scenario) {
+  return hidden_collectives(scenario, {Collective::reduce_scatter}, {Collective::all_reduce});
+}
+
+std::vector<TensorParallelCollective> embedding_backward_collectives(const Scenario& scenario) {
+  return hidden_collectives(scenario, {Collective::all_gather}, {});
+}
+
+std::vector<TensorParallelCollective> head_forward_collectives(const Scenario& scenario) {
+  Collectives list = hidden_collectives(scenario, {Collective::all_gather}, {});
+  if (scenario.parallel.tensor_model_parallel_size == 1) return list;
+  // The loss over a cut vocabulary: maximum, predicted logit and sum of exponentials, fp32.
+  const Bytes per_token(4 * shape_of(scenario).tokens());
+  for (int i = 0; i < 3; ++i) list.push_back({Collective::all_reduce, per_token});
+  return list;
+}
+
+std::vector<TensorParallelCollective> head_backward_collectives(const Scenario& scenario) {
+  return hidden_collectives(scenario, {Collective::all_gather, Collective::reduce_scatter},
+                            {Collective::all_reduce});
+}
+
+Bytes p2p_message_bytes(const Scenario& scenario) {
+  const Shape shape = shape_of(scenario);
+  return Bytes(shape.region_hidden() * shape.element);
+}
+
+DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage) {
+  if (scenario.parallel.data_parallel_size == 1) return {};
+  const std::int64_t numel = num_parameters(scenario, stage);
+  const bool sharded = scenario.train.sharding != Sharding::no_shard;
+  return {.gradient_bytes = Bytes(numel * gradient_element_bytes(scenario)),
+          .parameter_bytes = Bytes(sharded ? numel * parameter_element_bytes(scenario) : 0)};
+}
+
+Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
+  // Reads the gradient, the fp32 parameter and both moments; writes the parameter and the moments,
+  // and the 16-bit copy where there is one.
+  constexpr std::int64_t kFp32States = 3 * 4;
+  const bool copy = scenario.train.precision != Precision::fp32;
+  const std::int64_t per_element =
+      gradient_element_bytes(scenario) + 2 * kFp32States + (copy ? 2 : 0);
+  return Bytes(num_optimizer_elements(scenario, rank) * per_element);
+}
+
+}  // namespace pipeledger

@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+
+#include "ledger/ledger.h"
+#include "tests/ledger/models.h"
+
+namespace pipeledger {
+namespace {
+
+using ::testing::Message;
+
+/// Model flops of a step, summed over every op of every rank.
+double sum_over_world(const Scenario& scenario) {
+  const double microbatches = static_cast<double>(scenario.train.num_microbatches);
+  double sum = 0;
+  for (const StageLayout& stage : stage_layouts(scenario)) {
+    const ChunkLedger chunk = chunk_ledger(scenario, stage);
+    sum += microbatches * (chunk.forward.model_flops + chunk.backward.model_flops).value();
+  }
+  return sum * scenario.parallel.tensor_model_parallel_size * scenario.parallel.data_parallel_size;
+}
+
+/// Layers that divide evenly, and a batch that fills every replica: what the sum needs.
+bool divides(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  return scenario.model.num_layers % parallel.num_stages() == 0;
+}
+
+TEST(Flops, EveryDenseRecordOfMegatron) {
+  int records = 0;
+  for (const testing::Record& record : testing::megatron_records("flops.jsonl")) {
+    SCOPED_TRACE(record.args.dump());
+    const double expected = record.result["num_floating_point_operations"];
+    EXPECT_NEAR(model_flops_per_step(record.scenario).value(), expected, 1e-12 * expected);
+    ++records;
+  }
+  EXPECT_EQ(records, 37);
+}
+
+TEST(Flops, TheWorldsOpsAddUpToMegatronsCount) {
+  for (const testing::Record& record : testing::megatron_records("flops.jsonl")) {
+    for (const int t : {1, 2, 4}) {
+      for (const int p : {1, 2, 4}) {
+        Scenario scenario = record.scenario;
+        scenario.parallel.tensor_model_parallel_size = t;
+        scenario.parallel.pipeline_model_parallel_size = p;
+        scenario.parallel.data_parallel_size = 1;
+        scenario.train.micro_batch_size = 1;
+        scenario.train.num_microbatches = scenario.train.global_batch_size;
+        if (!divides(scenario)) continue;
+        SCOPED_TRACE(Message() << record.args.dump() << " t=" << t << " p=" << p);
+        const double expected = record.result["num_floating_point_operations"];
+        EXPECT_NEAR(sum_over_world(scenario), expected, 1e-12 * expected);
+      }
+    }
+  }
+}
+
+TEST(Flops, TrainLedgerAlsoCountsTheNorms) {
+  // It multiplies every parameter outside the embeddings by 6, so also the 2L + 1 norms of h,
+  // which are in no GEMM.
+  for (const nlohmann::json& record : testing::json_lines("train_ledger.jsonl")) {
+    SCOPED_TRACE(record["args"].dump());
+    const Scenario scenario = testing::train_ledger_scenario(record["args"]);
+    const double tokens = static_cast<double>(scenario.train.global_batch_size) *
+                          static_cast<double>(scenario.train.seq_length);
+    const double norms =
+        6.0 * static_cast<double>(scenario.model.hidden_size) * (2 * scenario.model.num_layers + 1);
+    const double theirs = record["result"]["flops_per_token_causal"];
+    EXPECT_NEAR(model_flops_per_step(scenario).value() / tokens + norms, theirs, 1e-12 * theirs);
+  }
+}
+
+Flops hardware(const Scenario& scenario) {
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  return chunk.forward.hardware_flops + chunk.backward.hardware_flops;
+}
+
+TEST(Flops, FlashAttentionsBackwardMakesTheScoresAgain) {
+  const Scenario scenario = testing::scenario(testing::llama3_8b());
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  // QK^T, causal: s^2 * q a layer.
+  const double again = 32 * 8192.0 * 8192.0 * 4096.0;
+  EXPECT_DOUBLE_EQ(chunk.forward.hardware_flops.value(), chunk.forward.model_flops.value());
+  EXPECT_DOUBLE_EQ(chunk.backward.hardware_flops.value(),
+                   chunk.backward.model_flops.value() + again);
+}
+
+TEST(Flops, RecomputeIsHardwareWorkAndNoModelWork) {
+  Scenario scenario = testing::scenario(testing::llama3_8b());
+  const ChunkLedger none = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  const double head = 2.0 * 8192 * 4096 * 128256;
+  scenario.train.recompute_granularity = RecomputeGranularity::full;
+  EXPECT_DOUBLE_EQ(hardware(scenario).value() -
+                       (none.forward.hardware_flops + none.backward.hardware_flops).value(),
+                   none.forward.model_flops.value() - head);
+  // Half the layers of the chunk.
+  scenario.train.recompute_method = RecomputeMethod::block;
+  scenario.train.recompute_num_layers = 16;
+  EXPECT_DOUBLE_EQ(hardware(scenario).value() -
+                       (none.forward.hardware_flops + none.backward.hardware_flops).value(),
+                   (none.forward.model_flops.value() - head) / 2);
+  scenario.train.recompute_granularity = RecomputeGranularity::selective;
+  EXPECT_DOUBLE_EQ(hardware(scenario).value() -
+                       (none.forward.hardware_flops + none.backward.hardware_flops).value(),
+                   32 * 2 * 8192.0 * 8192.0 * 4096.0);
+  const ChunkLedger selective = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  EXPECT_EQ(selective.model_flops_per_microbatch, none.model_flops_per_microbatch);
+}
+
+}  // namespace
+}  // namespace pipeledger

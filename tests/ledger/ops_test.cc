@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "ledger/ledger.h"
+#include "tests/ledger/models.h"
+
+namespace pipeledger {
+namespace {
+
+using ByCategory = std::array<std::int64_t, kNumCategories>;
+
+void book(ByCategory& level, const std::vector<MemoryDelta>& deltas) {
+  for (const MemoryDelta& delta : deltas) {
+    level[static_cast<std::size_t>(delta.category)] += delta.bytes.value();
+  }
+}
+
+/// Levels after F and B, checking on the way that nothing dies that was not born.
+ByCategory play(const ChunkLedger& chunk) {
+  ByCategory level{};
+  for (const OpLedger* op : {&chunk.forward, &chunk.backward}) {
+    for (const OpStep& step : op->steps) {
+      for (const auto* deltas : {&step.at_begin, &step.at_end}) {
+        book(level, *deltas);
+        for (const std::int64_t bytes : level) EXPECT_GE(bytes, 0) << step.name;
+      }
+    }
+  }
+  return level;
+}
+
+/// Every combination of the options that shape an op's memory.
+template <class Check>
+void over_options(Check&& check) {
+  using enum RecomputeGranularity;
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 2, 2, 4);
+  scenario.parallel.virtual_pipeline_model_parallel_size = 2;
+  scenario.train.seq_length = 512;
+  for (const Convention convention :
+       {Convention::exact, Convention::megatron, Convention::korthikanti, Convention::train_ledger})
+    for (const RecomputeGranularity granularity : {none, selective, full})
+      for (const RecomputeMethod method : {RecomputeMethod::uniform, RecomputeMethod::block})
+        for (const int num_layers : {1, 3, 8, 100})
+          for (const AttentionBackend backend :
+               {AttentionBackend::flash, AttentionBackend::unfused})
+            for (const double dropout : {0.0, 0.1})
+              for (const bool sequence_parallel : {false, true})
+                for (const Sharding sharding : {Sharding::no_shard, Sharding::optim_grads_params})
+                  for (const Precision precision : {Precision::bf16, Precision::fp32}) {
+                    scenario.sim.convention = convention;
+                    scenario.train.recompute_granularity = granularity;
+                    scenario.train.recompute_method = method;
+                    scenario.train.recompute_num_layers = num_layers;
+                    scenario.train.attention_backend = backend;
+                    scenario.model.hidden_dropout = dropout;
+                    scenario.model.attention_dropout = dropout;
+                    scenario.parallel.sequence_parallel = sequence_parallel;
+                    scenario.train.sharding = sharding;
+                    scenario.train.precision = precision;
+                    check(scenario);
+                  }
+}
+
+std::string describe(const Scenario& scenario) {
+  const Train& train = scenario.train;
+  return fmt::format(
+      "convention {} recompute {} method {} n {} backend {} dropout {} sp {} "
+      "sharding {} precision {}",
+      static_cast<int>(scenario.sim.convention), static_cast<int>(train.recompute_granularity),
+      static_cast<int>(train.recompute_method), train.recompute_num_layers,
+      static_cast<int>(train.attention_backend), scenario.model.hidden_dropout,
+      scenario.parallel.sequence_parallel, static_cast<int>(train.sharding),
+      static_cast<int>(train.precision));
+}
+
+TEST(ChunkLedger, EveryBirthOfAMicrobatchHasItsDeath) {
+  over_options([](const Scenario& scenario) {
+    SCOPED_TRACE(describe(scenario));
+    for (const StageLayout& stage : stage_layouts(scenario)) {
+      EXPECT_EQ(play(chunk_ledger(scenario, stage)), ByCategory{});
+    }
+  });
+}
+
+TEST(ChunkLedger, TorchGradientsAreBornInBackwardAndStay) {
+  for (const bool untied : {false, true}) {
+    for (const int p : {1, 2}) {
+      Scenario scenario = testing::scenario(testing::llama3_8b(), 2, p);
+      scenario.model.untie_embeddings_and_output_weights = untied;
+      scenario.train.ddp_impl = DdpImpl::torch;
+      scenario.train.accumulate_allreduce_grads_in_fp32 = false;
+      for (const StageLayout& stage : stage_layouts(scenario)) {
+        ByCategory expected{};
+        expected[static_cast<std::size_t>(Category::gradients)] =
+            2 * num_parameters(scenario, stage);
+        EXPECT_EQ(play(chunk_ledger(scenario, stage)), expected);
+      }
+    }
+  }
+}
+
+std::string text(const OpLedger& op, std::int64_t unit) {
+  std::string out;
+  const auto line = [&](const std::vector<MemoryDelta>& deltas) {
+    std::string words;
+    for (const MemoryDelta& delta : deltas) {
+      words += fmt::format(" {}{:+}", name(delta.category), delta.bytes.value() / unit);
+    }
+    return words.empty() ? " -" : words;
+  };
+  for (const OpStep& step : op.steps) {
+    out += fmt::format("{}:{} |{}\n", step.name, line(step.at_begin), line(step.at_end));
+  }
+  return out;
+}
+
+/// Four layers on two ranks; sizes such that a hidden state is 1024 bytes and a layer 14 of them.
+Scenario small(RecomputeGranularity granularity, RecomputeMethod method, int num_layers) {
+  Scenario scenario = testing::scenario({.num_layers = 6,
+                                         .hidden_size = 64,
+                                         .ffn_hidden_size = 128,
+                                         .num_attention_heads = 8,
+                                         .num_query_groups = 8,
+                                         .kv_channels = 8,
+                                         .vocab_size = 128,
+                                         .padded_vocab_size = 128,
+                                         .normalization = Normalization::RMSNorm,
+                                         .untie_embeddings_and_output_weights = true},
+                                        1, 2);
+  scenario.train.seq_length = 8;
+  scenario.train.recompute_granularity = granularity;
+  scenario.train.recompute_method = method;
+  scenario.train.recompute_num_layers = num_layers;
+  return scenario;
+}
+
+TEST(ChunkLedger, TheFirstStepOfALaterStageReceivesItsInput) {
+  const Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[1]);
+  EXPECT_EQ(text(chunk.forward, 1),
+            "layer 3: activations+1024 | activations+11584\n"
+            "layer 4: - | activations+12608\n"
+            "layer 5: - | activations+12608\n"
+            "head: logits+6208 | activations+2080 logits-2048\n");
+  EXPECT_EQ(text(chunk.backward, 1),
+            "head: logits+2048 | activations-2080 logits-6208\n"
+            "layer 5: - | activations-12608\n"
+            "layer 4: - | activations-12608\n"
+            "layer 3: - | activations-12608\n");
+}
+
+TEST(ChunkLedger, UniformRecomputeRunsAUnitAgainBeforeItsBackward) {
+  const Scenario scenario = small(RecomputeGranularity::full, RecomputeMethod::uniform, 2);
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  EXPECT_EQ(text(chunk.forward, 1),
+            "embedding: - | activations+64\n"
+            "layer 0: - | activations+1024\n"
+            "layer 1: - | -\n"
+            "layer 2: - | activations+1024\n");
+  EXPECT_EQ(text(chunk.backward, 1),
+            "recompute layer 2: - | workspace+11584\n"
+            "layer 2: - | activations-1024 workspace-11584\n"
+            "recompute layer 0: - | workspace+11584\n"
+            "recompute layer 1: - | workspace+12608\n"
+            "layer 1: - | workspace-12608\n"
+            "layer 0: - | activations-1024 workspace-11584\n"
+            "embedding: - | activations-64\n");
+}
+
+TEST(ChunkLedger, BlockRecomputeStoresTheLayersBehindTheBlock) {
+  const Scenario scenario = small(RecomputeGranularity::full, RecomputeMethod::block, 1);
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  EXPECT_EQ(text(chunk.forward, 1),
+            "embedding: - | activations+64\n"
+            "layer 0: - | activations+1024\n"
+            "layer 1: - | activations+12608\n"
+            "layer 2: - | activations+12608\n");
+  EXPECT_EQ(text(chunk.backward, 1),
+            "layer 2: - | activations-12608\n"
+            "layer 1: - | activations-12608\n"
+            "recompute layer 0: - | workspace+11584\n"
+            "layer 0: - | activations-1024 workspace-11584\n"
+            "embedding: - | activations-64\n");
+}
+
+TEST(ChunkLedger, SelectiveRecomputeHoldsTheScoresDuringBackwardOnly) {
+  Scenario scenario = small(RecomputeGranularity::selective, RecomputeMethod::uniform, 1);
+  scenario.train.attention_backend = AttentionBackend::unfused;
+  const ChunkLedger chunk = chunk_ledger(scenario, {.first_layer = 1, .num_layers = 1});
+  EXPECT_EQ(text(chunk.forward, 1), "layer 1: activations+1024 | activations+11328\n");
+  EXPECT_EQ(text(chunk.backward, 1),
+            "layer 1: workspace+1024 | activations-12352 workspace-1024\n");
+}
+
+TEST(ChunkLedger, AHeadAloneOnItsStageReceivesTheFinalNormsInput) {
+  const Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
+  const ChunkLedger chunk = chunk_ledger(scenario, {.first_layer = 6, .head = true});
+  EXPECT_EQ(text(chunk.forward, 1),
+            "head: logits+6208 activations+1024 | activations+1056 logits-2048\n");
+}
+
+TEST(ChunkLedger, Zero3HoldsAPartsWholeParametersWhileItRuns) {
+  Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
+  scenario.train.sharding = Sharding::optim_grads_params;
+  scenario.parallel.data_parallel_size = 4;
+  const StageLayout stage{.first_layer = 1, .num_layers = 1};
+  const std::int64_t numel = num_parameters(scenario, stage);
+  const ChunkLedger chunk = chunk_ledger(scenario, stage);
+  EXPECT_EQ(text(chunk.forward, 1),
+            fmt::format("layer 1: workspace+{0} activations+1024 | activations+11584 "
+                        "workspace-{0}\n",
+                        2 * numel));
+  EXPECT_EQ(text(chunk.backward, 1),
+            fmt::format("layer 1: workspace+{0} workspace+{1} | activations-12608 workspace-{0} "
+                        "workspace-{1}\n",
+                        2 * numel, 4 * numel));
+}
+
+}  // namespace
+}  // namespace pipeledger
