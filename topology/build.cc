@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -10,17 +11,15 @@ namespace pipeledger {
 namespace {
 
 Vertex add_node_device(Graph& graph, DeviceKind kind, std::string_view word, int node, int index) {
-  return add_vertex(Device{.name = fmt::format("node{}/{}{}", node, word, index),
-                           .kind = kind,
-                           .node = node,
-                           .index = index},
-                    graph);
+  return add_device(graph, {.name = fmt::format("node{}/{}{}", node, word, index),
+                            .kind = kind,
+                            .node = node,
+                            .index = index});
 }
 
 Vertex add_switch(Graph& graph, std::string name, int index) {
-  return add_vertex(
-      Device{.name = std::move(name), .kind = DeviceKind::nic_switch, .node = -1, .index = index},
-      graph);
+  return add_device(
+      graph, {.name = std::move(name), .kind = DeviceKind::nic_switch, .node = -1, .index = index});
 }
 
 /// The node's GPUs, joined by NVLink where there is any.
@@ -140,6 +139,12 @@ Graph preset_graph(const Cluster& cluster) {
 }
 
 }  // namespace
+
+Vertex add_device(Graph& graph, Device device) {
+  const Vertex vertex = add_vertex(graph);
+  graph[vertex] = std::move(device);
+  return vertex;
+}
 
 void add_cable(Graph& graph, Vertex a, Vertex b, const Link& link, std::string_view suffix) {
   for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {

@@ -84,11 +84,10 @@ Graph custom_graph(const Cluster& cluster) {
   std::map<std::pair<int, DeviceKind>, int> counts;
   for (const CustomDevice& device : cluster.devices) {
     const int node = device.kind == DeviceKind::nic_switch ? -1 : device.node;
-    add_vertex(Device{.name = device.name,
-                      .kind = device.kind,
-                      .node = node,
-                      .index = counts[{node, device.kind}]++},
-               graph);
+    add_device(graph, {.name = device.name,
+                       .kind = device.kind,
+                       .node = node,
+                       .index = counts[{node, device.kind}]++});
   }
   std::map<std::pair<Vertex, Vertex>, int> cables;
   for (const CustomLink& link : cluster.links) {
