@@ -62,10 +62,10 @@ std::string row_of(const Grid& grid, const GridView& view, Rank rank, std::size_
     const std::string text = span.start < view.first_column ? "" : to_text(span.op);
     put(row, text, column(span.start), column(span.end), width);
   }
-  if (!view.stopped.empty() && !view.stopped[rank.index()].empty()) {
-    const std::vector<Grid::Span>& spans = grid.spans[rank.index()];
-    const std::int64_t time = std::max(spans.empty() ? 0 : spans.back().end, view.first_column);
-    put(row, view.stopped[rank.index()], column(time), column(time + 1), width);
+  const std::vector<Grid::Span>& spans = grid.spans[rank.index()];
+  const std::int64_t stop = std::max(spans.empty() ? 0 : spans.back().end, view.first_column);
+  if (!view.stopped.empty() && stop < view.end_column) {
+    put(row, view.stopped[rank.index()], column(stop), column(stop + 1), width);
   }
   row.erase(row.find_last_not_of(' ') + 1);
   return row;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "schedules/findings.h"
+#include "schedules/first_problems.h"
 #include "schedules/schedule.h"
 
 namespace pipeledger {
@@ -97,13 +97,13 @@ class Parser {
 
   std::vector<std::vector<Op>> ranks() && {
     if (num_ops_ > kMaxOps) {
-      findings_.add({.message = fmt::format("{} ops are more than the {} a schedule may hold",
+      problems_.add({.message = fmt::format("{} ops are more than the {} a schedule may hold",
                                             num_ops_, kMaxOps),
                      .file = file_});
     }
     if (ranks_.empty())
-      findings_.add({.message = "holds no op; write a line a rank: 0F0 0B0", .file = file_});
-    if (!findings_.empty()) throw InputError(std::move(findings_).take(file_));
+      problems_.add({.message = "holds no op; write a line a rank: 0F0 0B0", .file = file_});
+    if (!problems_.empty()) throw InputError(std::move(problems_).take(file_));
     return std::move(ranks_);
   }
 
@@ -112,7 +112,7 @@ class Parser {
     std::string message;
     const std::optional<Op> op = parse_op(text, message);
     if (!op) {
-      findings_.add({{}, std::move(message), file_, line_, column});
+      problems_.add({{}, std::move(message), file_, line_, column});
     } else if (++num_ops_ <= kMaxOps) {
       ops.push_back(*op);
     }
@@ -121,7 +121,7 @@ class Parser {
   std::string file_;
   int line_ = 0;
   std::int64_t num_ops_ = 0;
-  Findings findings_;
+  FirstProblems problems_;
   std::vector<std::vector<Op>> ranks_;
 };
 

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "schedules/dependencies.h"
-#include "schedules/findings.h"
+#include "schedules/first_problems.h"
 #include "schedules/grid.h"
 #include "schedules/schedule.h"
 
@@ -30,13 +30,13 @@ struct Cell {
 
 /// Ops in the order of their cells. Ops outside the schedule's counts or on a foreign rank become
 /// problems; the latter still count as being there.
-std::vector<Op> ops_by_cell(const Schedule& schedule, Findings& findings) {
+std::vector<Op> ops_by_cell(const Schedule& schedule, FirstProblems& problems) {
   std::vector<Op> all;
   for (Rank rank{0}; rank.index() < schedule.ops.size(); ++rank.value) {
     for (const Op& op : schedule.ops[rank.index()]) {
       if (op.stage.value < 0 || op.stage.value >= schedule.num_stages() ||
           op.microbatch.value < 0 || op.microbatch.value >= schedule.num_microbatches) {
-        findings.add({rank_field(rank),
+        problems.add({rank_field(rank),
                       fmt::format("{} is outside {} stages and {} microbatches", to_text(op),
                                   schedule.num_stages(), schedule.num_microbatches)});
         continue;
@@ -44,7 +44,7 @@ std::vector<Op> ops_by_cell(const Schedule& schedule, Findings& findings) {
       all.push_back(op);
       const Rank home = schedule.rank_of(op.stage);
       if (home == rank) continue;
-      findings.add({rank_field(rank), fmt::format("{} belongs to rank {}, which holds stage {}",
+      problems.add({rank_field(rank), fmt::format("{} belongs to rank {}, which holds stage {}",
                                                   to_text(op), home.value, op.stage.value)});
     }
   }
@@ -54,9 +54,9 @@ std::vector<Op> ops_by_cell(const Schedule& schedule, Findings& findings) {
   return all;
 }
 
-void check_cell(const Schedule& schedule, const Cell& cell, Findings& findings) {
+void check_cell(const Schedule& schedule, const Cell& cell, FirstProblems& problems) {
   const auto add = [&](std::string message) {
-    findings.add({rank_field(schedule.rank_of(cell.stage)), std::move(message)});
+    problems.add({rank_field(schedule.rank_of(cell.stage)), std::move(message)});
   };
   const auto text = [&](OpKind kind) { return to_text(Op{cell.stage, kind, cell.microbatch}); };
   for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
@@ -81,7 +81,7 @@ void check_cell(const Schedule& schedule, const Cell& cell, Findings& findings) 
 /// Cells first..end-1, in the order of stages and then microbatches, hold no op. There may be
 /// billions: a run of them is one problem.
 void check_empty_cells(const Schedule& schedule, std::int64_t first, std::int64_t end,
-                       Findings& findings) {
+                       FirstProblems& problems) {
   if (first == end) return;
   const std::int64_t m = schedule.num_microbatches;
   const auto op = [&](std::int64_t cell, OpKind kind) {
@@ -93,27 +93,27 @@ void check_empty_cells(const Schedule& schedule, std::int64_t first, std::int64_
           ? fmt::format("{} and {} are missing", to_text(forward), to_text(op(first, OpKind::B)))
           : fmt::format("{} to {}, {} forwards, and their backwards are missing", to_text(forward),
                         to_text(op(end - 1, OpKind::F)), with_commas(end - first));
-  findings.add({rank_field(schedule.rank_of(forward.stage)), missing});
+  problems.add({rank_field(schedule.rank_of(forward.stage)), missing});
 }
 
 /// Each stage and microbatch has one F, and one B or an I and a W, on the stage's rank.
 std::vector<Problem> check_complete(const Schedule& schedule) {
-  Findings findings;
-  const std::vector<Op> all = ops_by_cell(schedule, findings);
+  FirstProblems problems;
+  const std::vector<Op> all = ops_by_cell(schedule, problems);
   const std::int64_t m = schedule.num_microbatches;
   std::int64_t next = 0;
   for (auto op = all.begin(); op != all.end();) {
     Cell cell{op->stage, op->microbatch};
     const std::int64_t at = cell.stage.value * m + cell.microbatch.value;
-    check_empty_cells(schedule, next, at, findings);
+    check_empty_cells(schedule, next, at, problems);
     for (; op != all.end() && op->stage == cell.stage && op->microbatch == cell.microbatch; ++op) {
       ++cell.num[static_cast<std::size_t>(op->kind)];
     }
-    check_cell(schedule, cell, findings);
+    check_cell(schedule, cell, problems);
     next = at + 1;
   }
-  check_empty_cells(schedule, next, schedule.num_stages() * m, findings);
-  return std::move(findings).take();
+  check_empty_cells(schedule, next, schedule.num_stages() * m, problems);
+  return std::move(problems).take();
 }
 
 std::vector<Problem> check_counts_agree(const Schedule& schedule) {
@@ -204,24 +204,38 @@ std::string cycle_text(const std::vector<Wait>& found) {
   return text;
 }
 
-/// The last columns before everything stopped, of all ranks or, when those are many, of the cycle.
+/// When a rank stopped.
+std::int64_t stop_of(const Grid& grid, Rank rank) {
+  const std::vector<Grid::Span>& spans = grid.spans[rank.index()];
+  return spans.empty() ? 0 : spans.back().end;
+}
+
+/// The columns around the stop of the cycle, of all ranks or, when those are many, of the cycle.
 std::string deadlock_grid(const Grid& grid, const std::vector<std::optional<Wait>>& stopped,
                           const std::vector<Wait>& found) {
   constexpr std::size_t kMostRanks = 16;
-  constexpr std::int64_t kMostColumns = 12;
-  GridView view{.end_column = grid.makespan + 1};
-  view.first_column = std::max<std::int64_t>(0, view.end_column - kMostColumns);
+  constexpr std::int64_t kMostBefore = 12;
+  constexpr std::int64_t kMostAfter = 4;
+  GridView view;
   for (const std::optional<Wait>& wait : stopped) {
     view.stopped.push_back(wait ? '?' + to_text(wait->head) : "");
   }
-  for (const Wait& wait : found) view.stopped[wait.rank.index()][0] = '!';
-  if (stopped.size() <= kMostRanks) {
-    for (Rank rank{0}; rank.index() < stopped.size(); ++rank.value) view.ranks.push_back(rank);
-  } else {
-    for (const Wait& wait : found) view.ranks.push_back(wait.rank);
-    std::ranges::sort(view.ranks);
-    view.ranks.resize(std::min(view.ranks.size(), kMostRanks));
+  std::int64_t cycle_stop = 0;
+  for (const Wait& wait : found) {
+    view.stopped[wait.rank.index()][0] = '!';
+    cycle_stop = std::max(cycle_stop, stop_of(grid, wait.rank));
+    view.ranks.push_back(wait.rank);
   }
+  if (stopped.size() <= kMostRanks) {
+    view.ranks.clear();
+    for (Rank rank{0}; rank.index() < stopped.size(); ++rank.value) view.ranks.push_back(rank);
+  }
+  std::ranges::sort(view.ranks);
+  view.ranks.resize(std::min(view.ranks.size(), kMostRanks));
+  std::int64_t last_stop = 0;
+  for (const Rank rank : view.ranks) last_stop = std::max(last_stop, stop_of(grid, rank));
+  view.first_column = std::max<std::int64_t>(0, cycle_stop + 1 - kMostBefore);
+  view.end_column = std::min(last_stop, cycle_stop + kMostAfter) + 1;
   std::string text = draw(grid, view);
   const std::size_t num_hidden = stopped.size() - view.ranks.size();
   if (num_hidden > 0) text += fmt::format("({} ranks are not shown)\n", num_hidden);

@@ -11,13 +11,13 @@
 
 namespace pipeledger {
 
-inline constexpr std::size_t kMaxFindings = 20;
+inline constexpr std::size_t kMaxFirstProblems = 20;
 
-class Findings {
+class FirstProblems {
  public:
   bool empty() const { return problems_.empty(); }
   void add(Problem problem) {
-    if (problems_.size() < kMaxFindings) {
+    if (problems_.size() < kMaxFirstProblems) {
       problems_.push_back(std::move(problem));
     } else {
       ++num_more_;
