@@ -112,8 +112,9 @@ std::string to_text(const Schedule& schedule);
 /// every token that is not an op (20 at most, then their number).
 Schedule parse_schedule(std::string_view text, std::string_view file = {});
 
-/// A row a rank: warmup, peak in flight, number of ops, and the first of them.
-std::string to_table(const Schedule& schedule);
+/// A line about the whole, then a row a rank: warmup, peak in flight, and as many of its ops as fit
+/// `width` columns (one at least).
+std::string to_table(const Schedule& schedule, int width);
 
 /// One object: name, counts, placement, and a rank's num_warmup, peak_in_flight and ops.
 std::string to_json(const Schedule& schedule);

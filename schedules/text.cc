@@ -1,3 +1,5 @@
+#include "base/text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -180,15 +182,30 @@ Schedule parse_schedule(std::string_view text, std::string_view file) {
   return schedule;
 }
 
-std::string to_table(const Schedule& schedule) {
-  constexpr std::size_t kFirstOps = 8;
-  std::string text = fmt::format("{:>4}  {:>6}  {:>14}  {:>6}  first ops\n", "rank", "warmup",
-                                 "peak in flight", "ops");
+std::string to_table(const Schedule& schedule, int width) {
+  constexpr std::string_view kCut = " ...";
+  std::int64_t num_ops = 0;
+  for (const std::vector<Op>& ops : schedule.ops) num_ops += std::ssize(ops);
+  std::string text = fmt::format(
+      "{}: ranks {}, chunks a rank {}, microbatches {}, ops {}\n\n"
+      "rank  warmup  peak in flight  ops in order\n",
+      schedule.name, schedule.num_ranks, schedule.num_chunks, schedule.num_microbatches,
+      with_commas(num_ops));
   for (std::size_t rank = 0; rank < schedule.ops.size(); ++rank) {
     const std::vector<Op>& ops = schedule.ops[rank];
-    text += fmt::format("{:>4}  {:>6}  {:>14}  {:>6}  {}{}\n", rank, schedule.num_warmup[rank],
-                        peak_in_flight(ops), ops.size(), ops_text(ops, kFirstOps),
-                        ops.size() > kFirstOps ? " ..." : "");
+    const std::string row =
+        fmt::format("{:>4}  {:>6}  {:>14}  ", rank, schedule.num_warmup[rank], peak_in_flight(ops));
+    // A blank and three letters at least an op: more than `width` of them never fit.
+    const std::size_t room = static_cast<std::size_t>(std::max(width, 0));
+    std::string order = ops_text(ops, room);
+    if (ops.size() > 1 && (row.size() + order.size() > room || ops.size() > room)) {
+      const std::size_t space =
+          room > row.size() + kCut.size() ? room - row.size() - kCut.size() : std::size_t{1};
+      const std::size_t end = order.rfind(' ', space);
+      order.resize(end == std::string::npos ? std::min(order.find(' '), order.size()) : end);
+      order += kCut;
+    }
+    text += row + order + '\n';
   }
   return text;
 }

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       PIPELEDGER_CHECK(grid.spans[rank].size() == schedule.ops[rank].size(), "{}", text);
     }
     to_grid(schedule);
-    to_table(schedule);
+    to_table(schedule, 80);
     to_json(schedule);
   } catch (const InputError&) {
   }

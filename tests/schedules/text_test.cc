@@ -103,10 +103,12 @@ TEST(ScheduleText, AnEmptyFileIsAProblem) {
 }
 
 TEST(ScheduleText, TheTableShowsWarmupAndPeakOfEachRank) {
-  EXPECT_EQ(to_table(one_f_one_b({2, 1, 5})),
-            "rank  warmup  peak in flight     ops  first ops\n"
-            "   0       1               2      10  0F0 0F1 0B0 0F2 0B1 0F3 0B2 0F4 ...\n"
-            "   1       0               1      10  1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3 ...\n");
+  EXPECT_EQ(to_table(one_f_one_b({2, 1, 5}), 60),
+            "1f1b: ranks 2, chunks a rank 1, microbatches 5, ops 20\n"
+            "\n"
+            "rank  warmup  peak in flight  ops in order\n"
+            "   0       1               2  0F0 0F1 0B0 0F2 0B1 0F3 ...\n"
+            "   1       0               1  1F0 1B0 1F1 1B1 1F2 1B2 ...\n");
 }
 
 TEST(ScheduleText, JsonHoldsCountsAndOrders) {

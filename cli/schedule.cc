@@ -1,0 +1,150 @@
+#include "schedules/schedule.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+namespace pipeledger {
+namespace {
+
+struct Options {
+  ScenarioOptions scenario;
+  std::string name;
+  std::filesystem::path file;
+  bool list = false;
+  bool validate = false;
+  ScheduleShape shape{.num_ranks = 4, .num_chunks = 1, .num_microbatches = 8};
+  std::vector<int> times = {1, 1, 1, 1};  // of F, B, I, W
+  std::string format = "table";
+};
+
+Schedule from_scenario(const ScenarioOptions& options) {
+  const Scenario scenario = load(options);
+  try {
+    return make_schedule(scenario.sim.schedule, shape_of(scenario));
+  } catch (const InputError& error) {
+    throw locate(scenario, error);
+  }
+}
+
+/// Problems name the flags instead of the scenario's fields.
+Schedule from_flags(const Options& options) {
+  static const std::map<std::string, std::string> flags = {
+      {"sim.schedule", "--name"},
+      {"parallel.pipeline_model_parallel_size", "--ranks"},
+      {"parallel.virtual_pipeline_model_parallel_size", "--chunks"},
+      {"parallel.microbatch_group_size_per_vp_stage", "--group"},
+      {"train.global_batch_size", "--microbatches"}};
+  try {
+    return make_schedule(options.name, options.shape);
+  } catch (const InputError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) {
+      if (flags.contains(problem.field)) problem.field = flags.at(problem.field);
+    }
+    throw InputError(std::move(problems));
+  }
+}
+
+Schedule from_file(const std::filesystem::path& file) {
+  return parse_schedule(read_file(file), file.string());
+}
+
+Schedule schedule_of(const Options& options) {
+  if (!options.name.empty()) return from_flags(options);
+  if (!options.file.empty()) return from_file(options.file);
+  if (!options.scenario.path.empty()) return from_scenario(options.scenario);
+  throw InputError({{.message = "which schedule? give a SCENARIO, --name or --file; --list shows "
+                                "the names"}});
+}
+
+void prove(const Schedule& schedule, const std::filesystem::path& file) {
+  std::vector<Problem> problems = validate(schedule);
+  for (Problem& problem : problems) problem.file = file.string();
+  if (!problems.empty()) throw InputError(std::move(problems));
+}
+
+void print_registry() {
+  for (const ScheduleEntry& entry : schedule_registry()) {
+    fmt::print("{:<12} {}\n", entry.name, entry.summary);
+  }
+}
+
+std::string form(const Schedule& schedule, const Options& options) {
+  if (options.format == "text") return to_text(schedule);
+  if (options.format == "json") return to_json(schedule);
+  if (options.format == "grid") {
+    const std::vector<int>& times = options.times;
+    return to_grid(schedule, {times.at(0), times.at(1), times.at(2), times.at(3)});
+  }
+  return to_table(schedule, terminal_width());
+}
+
+void print_schedule(const Options& options) {
+  if (options.list) return print_registry();
+  const Schedule schedule = schedule_of(options);
+  prove(schedule, options.file);
+  if (options.validate) {
+    fmt::print("{}: every op is there once, and none waits for ever\n", schedule.name);
+    return;
+  }
+  fmt::print("{}", form(schedule, options));
+}
+
+/// The three places a schedule can come from, of which one is given.
+void add_sources(CLI::App& command, Options& options) {
+  add_scenario_options(command, options.scenario);
+  CLI::Option* scenario = command.get_option("SCENARIO")->required(false);
+  CLI::Option* name = command.add_option("--name", options.name, "A schedule of the registry");
+  command.add_option("--file", options.file, "A written schedule: a line a rank, ops as in 2F0")
+      ->excludes(name)
+      ->excludes(scenario);
+  name->excludes(scenario);
+  command.add_option("--ranks", options.shape.num_ranks, "With --name: pipeline ranks")
+      ->needs(name)
+      ->capture_default_str();
+  command.add_option("--chunks", options.shape.num_chunks, "With --name: chunks a rank")
+      ->needs(name)
+      ->capture_default_str();
+  command.add_option("--microbatches", options.shape.num_microbatches, "With --name: microbatches")
+      ->needs(name)
+      ->capture_default_str();
+  command
+      .add_option("--group", options.shape.microbatch_group_size_per_vp_stage,
+                  "With --name: microbatches in a group (interleaved); default: --ranks")
+      ->needs(name);
+}
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("schedule", "Each rank's ops in order, with warmup and peak in flight");
+  add_sources(*command, *options);
+  command->add_flag("--list", options->list, "List the registry");
+  command->add_flag("--validate", options->validate, "Only prove that every op can run");
+  command->add_option("--format", options->format, "table, text, grid or json")
+      ->check(CLI::IsMember({"table", "text", "grid", "json"}))
+      ->capture_default_str();
+  command
+      ->add_option("--times", options->times, "Columns of F, B, I, W in the grid; default 1,1,1,1")
+      ->delimiter(',')
+      ->expected(4)
+      ->type_name("F,B,I,W");
+  command->footer(
+      "Example:\n"
+      "  pipeledger schedule --name 1f1b --ranks 4 --microbatches 8 --format grid --times 1,2,1,1");
+  command->callback([options] { print_schedule(*options); });
+}
+
+}  // namespace pipeledger
