@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "spec/fields.h"
@@ -31,9 +32,10 @@ constexpr const char* kGroups = "model.num_query_groups";
 constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
 
 /// An option that another one makes idle: it must be removed, so that nothing written does nothing.
-void check_idle(bool is_idle, const std::string& field, std::string_view why, Findings& findings) {
+void check_idle(bool is_idle, const std::string& field, std::string_view why, Findings& findings,
+                std::initializer_list<std::string_view> depends_on = {}) {
   if (is_idle && findings.is_written(field))
-    findings.add(field, fmt::format("does nothing {}; remove it", why));
+    findings.add(field, fmt::format("does nothing {}; remove it", why), depends_on);
 }
 
 // ---- model ----
@@ -68,30 +70,47 @@ void check_positions(const Scenario& scenario, Findings& findings) {
 
 // ---- parallel ----
 
+/// What a tensor-parallel group shares out evenly: a field and its size.
+struct Shared {
+  std::string field;
+  std::int64_t size = 0;
+};
+
+std::vector<Shared> shared_by_tensor_ranks(const Scenario& scenario) {
+  const Model& model = scenario.model;
+  std::vector<Shared> shared = {{kHeads, model.num_attention_heads},
+                                {kGroups, model.num_query_groups},
+                                {"model.ffn_hidden_size", model.ffn_hidden_size}};
+  if (model.num_query_groups == model.num_attention_heads) shared.erase(shared.begin() + 1);
+  if (scenario.parallel.sequence_parallel)
+    shared.push_back({"train.seq_length", scenario.train.seq_length});
+  return shared;
+}
+
 void check_tensor_parallel(const Scenario& scenario, Findings& findings) {
   const std::int64_t t = scenario.parallel.tensor_model_parallel_size;
-  const Model& model = scenario.model;
-  const auto must_divide = [&](std::int64_t total, const std::string& field) {
-    if (total % t != 0)
-      findings.add(
-          kTensorSize,
-          fmt::format("{} {} is not a multiple of {}; nearest legal: {}",
-                      field.substr(field.find('.') + 1), total, t, nearest_divisors(total, t)),
-          {field});
-  };
-  must_divide(model.num_attention_heads, kHeads);
-  if (model.num_query_groups != model.num_attention_heads)
-    must_divide(model.num_query_groups, kGroups);
-  must_divide(model.ffn_hidden_size, "model.ffn_hidden_size");
-  if (scenario.parallel.sequence_parallel)
-    must_divide(scenario.train.seq_length, "train.seq_length");
-  const int gpus_per_node = scenario.cluster.gpus_per_node;
+  const std::int64_t gpus_per_node = scenario.cluster.gpus_per_node;
+  const std::vector<Shared> shared = shared_by_tensor_ranks(scenario);
+  const std::string remedy =
+      "; nearest legal: " + nearest_legal(t, gpus_per_node, [&](std::int64_t size) {
+        return gpus_per_node % size == 0 &&
+               std::all_of(shared.begin(), shared.end(),
+                           [&](const Shared& part) { return part.size % size == 0; });
+      });
+  for (const Shared& part : shared) {
+    if (part.size % t != 0)
+      findings.add(kTensorSize,
+                   fmt::format("{} {} is not a multiple of {}{}",
+                               part.field.substr(part.field.find('.') + 1), part.size, t, remedy),
+                   {part.field});
+  }
   if (gpus_per_node % t != 0)
-    findings.add(kTensorSize,
-                 fmt::format("{} does not divide the {} GPUs of a node: a tensor-parallel group "
-                             "across nodes is not modelled; nearest legal: {}",
-                             t, gpus_per_node, nearest_divisors(gpus_per_node, t)),
-                 {"cluster.gpus_per_node", "cluster.devices"});
+    findings.add(
+        kTensorSize,
+        fmt::format("{} does not divide the {} GPUs of a node, and a tensor-parallel group "
+                    "across nodes is not modelled{}",
+                    t, gpus_per_node, remedy),
+        {"cluster.gpus_per_node", "cluster.devices"});
 }
 
 /// Layers the first, last and other ranks hold, given by hand (Megatron-LM, TransformerConfig).
@@ -120,13 +139,15 @@ void check_uneven_split(const Scenario& scenario, Findings& findings) {
                                     num_middle_layers, scenario.model.num_layers, num_middle_ranks),
                         {kNumLayers, kPipelineSize});
   const int middle = num_middle_ranks > 0 ? num_middle_layers / num_middle_ranks : v;
+  const int chunks =
+      std::gcd(std::gcd(first.value_or(0), last.value_or(0)), num_middle_ranks > 0 ? middle : 0);
   for (const int layers : {first.value_or(v), middle, last.value_or(v)}) {
     if (layers % v != 0)
       return findings.add(
           kVirtualSize,
           fmt::format("{} layers of a rank are not a multiple of {} chunks; nearest "
                       "legal: {}",
-                      layers, v, nearest_divisors(layers, v)),
+                      layers, v, nearest_divisors(chunks, v)),
           {field, kNumLayers, kPipelineSize});
   }
 }
@@ -142,10 +163,13 @@ void check_even_split(const Scenario& scenario, Findings& findings) {
   const std::string accounted =
       num_accounted > 0 ? fmt::format(", {} of them accounted for,", num_accounted) : "";
   if (num_split % p != 0)
-    return findings.add(kPipelineSize,
-                        fmt::format("{} layers{} are not a multiple of {}; nearest legal: {}",
-                                    num_split, accounted, p, nearest_divisors(num_split, p)),
-                        {kNumLayers});
+    return findings.add(
+        kPipelineSize,
+        fmt::format(
+            "{} layers{} are not a multiple of {}; nearest legal: {}", num_split, accounted, p,
+            nearest_legal(p, num_split,
+                          [&](std::int64_t ranks) { return num_split % (ranks * v) == 0; })),
+        {kNumLayers});
   const int layers_per_rank = num_split / p;
   if (layers_per_rank % v != 0)
     findings.add(
@@ -230,7 +254,7 @@ void check_virtual_pipeline(const Scenario& scenario, Findings& findings) {
   const std::string field = findings.is_written("parallel.num_layers_per_virtual_pipeline_stage")
                                 ? "parallel.num_layers_per_virtual_pipeline_stage"
                                 : kVirtualSize;
-  check_idle(!is_virtual, kGroupSize, "without virtual pipeline stages", findings);
+  check_idle(!is_virtual, kGroupSize, "without virtual pipeline stages", findings, {field});
   if (!is_virtual) return;
   if (p == 1)
     return findings.add(field, "virtual stages need pipeline_model_parallel_size of at least 2",
@@ -262,9 +286,9 @@ void check_recompute(const Scenario& scenario, Findings& findings) {
   const std::string num_layers = "train.recompute_num_layers";
   const std::string granularity = "train.recompute_granularity";
   if (scenario.train.recompute_granularity != RecomputeGranularity::full) {
-    if (!findings.is_sound(granularity)) return;
-    check_idle(true, method, "unless recompute_granularity is full", findings);
-    check_idle(true, num_layers, "unless recompute_granularity is full", findings);
+    const std::string_view why = "unless recompute_granularity is full";
+    check_idle(true, method, why, findings, {granularity});
+    check_idle(true, num_layers, why, findings, {granularity});
     return;
   }
   if (!findings.is_written(method))
@@ -301,9 +325,9 @@ void check_data_parallel_options(const Train& train, Findings& findings) {
                    {"train.overlap_grad_reduce"});
   }
   check_idle(!train.overlap_grad_reduce, "train.align_grad_reduce", "without overlap_grad_reduce",
-             findings);
+             findings, {"train.overlap_grad_reduce"});
   check_idle(!train.overlap_param_gather, "train.align_param_gather",
-             "without overlap_param_gather", findings);
+             "without overlap_param_gather", findings, {"train.overlap_param_gather"});
 }
 
 // ---- sim ----
@@ -311,7 +335,7 @@ void check_data_parallel_options(const Train& train, Findings& findings) {
 void check_sim(const Scenario& scenario, Findings& findings) {
   const Sim& sim = scenario.sim;
   const bool is_ideal = sim.runtime == Runtime::ideal;
-  check_idle(!is_ideal, "sim.hop_latency_us", "unless runtime is ideal", findings);
+  check_idle(!is_ideal, "sim.hop_latency_us", "unless runtime is ideal", findings, {"sim.runtime"});
   check_idle(is_ideal, "sim.overlap_p2p_communication", "with runtime ideal", findings);
   check_idle(is_ideal, "sim.overlap_p2p_communication_warmup_flush", "with runtime ideal",
              findings);
@@ -322,12 +346,13 @@ void check_sim(const Scenario& scenario, Findings& findings) {
                  {kVirtualSize, "parallel.num_layers_per_virtual_pipeline_stage"});
   if (sim.overlap_p2p_communication_warmup_flush && !sim.overlap_p2p_communication)
     findings.add("sim.overlap_p2p_communication_warmup_flush",
-                 "needs overlap_p2p_communication: true");
+                 "needs overlap_p2p_communication, which needs virtual pipeline stages");
 }
 
 // ---- cluster ----
 
-void check_devices(const Cluster& cluster, Findings& findings) {
+/// The fields of a regular cluster, which one written out by hand does not have.
+void check_idle_cluster_fields(Findings& findings) {
   constexpr std::array kIdleFields = {"preset",
                                       "nodes",
                                       "gpus_per_node",
@@ -344,29 +369,40 @@ void check_devices(const Cluster& cluster, Findings& findings) {
   for (const char* field : kIdleFields)
     check_idle(true, fmt::format("cluster.{}", field),
                "in a cluster written out in devices and links", findings);
-  std::map<int, int> gpus_of_node;
+}
+
+void check_device_names(const Cluster& cluster, Findings& findings) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < cluster.devices.size(); ++i) {
     const CustomDevice& device = cluster.devices[i];
     if (!device.name.empty() && !names.insert(device.name).second)
       findings.add(fmt::format("cluster.devices[{}].name", i),
                    fmt::format("{} names another device too", in_quotes(device.name)));
-    if (device.kind == DeviceKind::gpu) ++gpus_of_node[device.node];
   }
-  if (gpus_of_node.empty()) return findings.add("cluster.devices", "none of them is a gpu");
+}
+
+/// Nodes 0..n-1 with as many GPUs each: ranks are placed node by node. False when they are not.
+bool check_nodes(const Cluster& cluster, Findings& findings) {
+  std::map<int, int> gpus_of_node;
+  for (const CustomDevice& device : cluster.devices)
+    if (device.kind == DeviceKind::gpu) ++gpus_of_node[device.node];
+  std::string wrong = gpus_of_node.empty() ? "none of them is a gpu" : "";
   int expected_node = 0;
   for (const auto& [node, num_gpus] : gpus_of_node) {
-    if (node != expected_node)
-      return findings.add(
-          "cluster.devices",
-          fmt::format("node {} has no gpu; number the nodes from 0 without a gap", expected_node));
-    if (num_gpus != gpus_of_node.begin()->second)
-      return findings.add("cluster.devices",
-                          fmt::format("node 0 has {} gpus, node {} has {}; every node must have as "
-                                      "many",
-                                      gpus_of_node.begin()->second, node, num_gpus));
+    if (node != expected_node) {
+      wrong =
+          fmt::format("node {} has no gpu; number the nodes from 0 without a gap", expected_node);
+      break;
+    }
+    if (num_gpus != gpus_of_node.begin()->second) {
+      wrong = fmt::format("node 0 has {} gpus, node {} has {}; every node must have as many",
+                          gpus_of_node.begin()->second, node, num_gpus);
+      break;
+    }
     ++expected_node;
   }
+  if (!wrong.empty()) findings.add("cluster.devices", wrong);
+  return wrong.empty();
 }
 
 void check_links(const Cluster& cluster, Findings& findings) {
@@ -387,6 +423,15 @@ void check_links(const Cluster& cluster, Findings& findings) {
   }
 }
 
+/// False when the cluster's GPUs cannot be counted.
+bool check_cluster(const Cluster& cluster, Findings& findings) {
+  if (cluster.devices.empty() && cluster.links.empty()) return true;
+  check_idle_cluster_fields(findings);
+  check_device_names(cluster, findings);
+  check_links(cluster, findings);
+  return check_nodes(cluster, findings);
+}
+
 /// The world must fit on the GPUs, and fill them when it is counted from them.
 void check_world(const Scenario& scenario, Findings& findings) {
   const Parallel& parallel = scenario.parallel;
@@ -399,18 +444,20 @@ void check_world(const Scenario& scenario, Findings& findings) {
         fmt::format("{} ranks are more than {}, the most modelled", world, kMaxRanks),
         {kTensorSize, kDataSize});
   const Cluster& cluster = scenario.cluster;
+  const bool is_custom = !cluster.devices.empty();
+  if (!is_custom && !findings.is_written("cluster.nodes")) return;  // as many as the world needs
   const std::int64_t num_gpus = std::int64_t{cluster.nodes} * cluster.gpus_per_node;
-  if (num_gpus == 0) return;
-  const std::string field = cluster.devices.empty() ? "cluster.nodes" : "cluster.devices";
   const auto add = [&](const std::string& message) {
-    findings.add(field, message, {kTensorSize, kPipelineSize, kDataSize, "cluster.gpus_per_node"});
+    findings.add(is_custom ? "cluster.devices" : "cluster.nodes", message,
+                 {kTensorSize, kPipelineSize, kDataSize, "cluster.gpus_per_node"});
   };
   if (world > num_gpus) {
-    add(fmt::format("{} ranks (tensor {} x pipeline {} x data {}) need {} nodes of {} GPUs, not {}",
+    add(
+        fmt::format("{} ranks (tensor {} x pipeline {} x data {}) are more than the {} GPUs of {} "
+                    "nodes; write at least {} nodes, or fewer ranks",
                     world, parallel.tensor_model_parallel_size,
-                    parallel.pipeline_model_parallel_size, parallel.data_parallel_size,
-                    (world + cluster.gpus_per_node - 1) / cluster.gpus_per_node,
-                    cluster.gpus_per_node, cluster.nodes));
+                    parallel.pipeline_model_parallel_size, parallel.data_parallel_size, num_gpus,
+                    cluster.nodes, (world + cluster.gpus_per_node - 1) / cluster.gpus_per_node));
   } else if (!findings.is_written(kDataSize) && num_gpus % num_model_ranks != 0) {
     add(fmt::format(
         "{} GPUs are not a multiple of tensor {} x pipeline {}; write "
@@ -457,11 +504,7 @@ void check(const Scenario& scenario, Findings& findings) {
   check_precision(scenario.train, findings);
   check_data_parallel_options(scenario.train, findings);
   check_sim(scenario, findings);
-  if (!scenario.cluster.devices.empty() || !scenario.cluster.links.empty()) {
-    check_devices(scenario.cluster, findings);
-    check_links(scenario.cluster, findings);
-  }
-  check_world(scenario, findings);
+  if (check_cluster(scenario.cluster, findings)) check_world(scenario, findings);
   check_magnitude(scenario, findings);
 }
 

@@ -41,11 +41,20 @@ std::string section_of(const std::string& field) {
   return "";
 }
 
+/// The field that was meant: by its letters, or by its beginning (seq_len).
+std::string nearest_field(const std::string& name, const std::vector<std::string>& names) {
+  const std::string near = nearest(name, names);
+  if (!near.empty() || name.size() < 3) return near;
+  const auto begins = [&](const std::string& field) { return field.starts_with(name); };
+  const auto found = std::find_if(names.begin(), names.end(), begins);
+  return found == names.end() ? "" : *found;
+}
+
 std::string unknown_field(const Descriptor& group, const std::string& path,
                           const std::string& name) {
   const std::vector<std::string> names = field_names(group);
   if (name.size() <= kLegibleLength) {
-    const std::string near = nearest(name, names);
+    const std::string near = nearest_field(name, names);
     if (!near.empty()) return fmt::format("unknown field; did you mean {}?", near);
     const std::string section = section_of(name);
     if (!section.empty())
@@ -152,7 +161,7 @@ class Reader {
     const std::vector<Node> one = {value};
     const bool is_list = value.kind == Node::Kind::list;
     if (!is_list && value.kind != Node::Kind::group)
-      return problem(value.position, path, "is a list of groups, one for each of the " + path);
+      return problem(value.position, path, "is a list of groups, [{...}, ...], one for each");
     int index = 0;
     for (const Node& item : is_list ? value.items : one) {
       if (report_.problems.size() >= kMaxProblems) return;

@@ -10,8 +10,8 @@
 namespace pipeledger {
 namespace {
 
-/// Refuses nesting that would exhaust the stack of a recursive parser.
-class DepthGuard : public nlohmann::json_sax<nlohmann::json> {
+/// Keeps the first error and where it is; the values are read elsewhere.
+class Syntax : public nlohmann::json_sax<nlohmann::json> {
  public:
   std::string message;
   std::size_t error_byte = 0;  // 1-based, of the byte last read
@@ -24,32 +24,24 @@ class DepthGuard : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
   bool key(string_t&) override { return true; }
-  bool start_object(std::size_t) override { return enter(); }
-  bool end_object() override { return --depth_, true; }
-  bool start_array(std::size_t) override { return enter(); }
-  bool end_array() override { return --depth_, true; }
-  bool parse_error(std::size_t byte, const std::string& token,
+  bool start_object(std::size_t) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t byte, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    message = fmt::format("is not JSON at \"{}\": {}", token, reason(error.what()));
+    message = "is not JSON: " + reason(error.what());
     error_byte = byte;
     return false;
   }
 
  private:
-  bool enter() {
-    if (++depth_ <= kMaxDepth) return true;
-    message = fmt::format("is nested more than {} deep", kMaxDepth);
-    return false;
-  }
-
-  /// "[json.exception...] parse error at line 1, column 2: syntax error while ... - reason; ...":
-  /// the place is said by the problem itself.
+  /// "[json.exception...] parse error at line 1, column 2: syntax error while ... - reason": the
+  /// place is said by the problem itself.
   static std::string reason(std::string_view what) {
     const std::size_t colon = what.find(": ");
     return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
   }
-
-  int depth_ = 0;
 };
 
 Position position_of_byte(std::string_view text, std::size_t byte, const std::string& file) {
@@ -62,12 +54,10 @@ Position position_of_byte(std::string_view text, std::size_t byte, const std::st
 }  // namespace
 
 Node read_json(std::string_view text, const std::string& file) {
-  DepthGuard guard;
-  if (!nlohmann::json::sax_parse(text, &guard)) {
-    const Position position = guard.error_byte > 0 ? position_of_byte(text, guard.error_byte, file)
-                                                   : Position{.file = file};
-    throw InputError({problem_at(position, "", guard.message)});
-  }
+  Syntax syntax;
+  if (!nlohmann::json::sax_parse(text, &syntax))
+    throw InputError(
+        {problem_at(position_of_byte(text, syntax.error_byte, file), "", syntax.message)});
   // JSON indents with tabs as it likes, YAML does not; inside a JSON string no raw tab can stand.
   std::string spaced(text);
   std::replace(spaced.begin(), spaced.end(), '\t', ' ');

@@ -62,6 +62,7 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
   for (const Override& change : overrides) apply_override(root, change, report.problems);
   proto::Scenario written;
   read_fields(root, written, report);
+  if (root.kind != Node::Kind::group) throw InputError(report.problems);
   report.positions[""] = Position{.file = path.string()};
   Findings findings(std::move(report));
   Scenario scenario = resolve(written, path.parent_path(), findings);

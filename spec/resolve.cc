@@ -48,6 +48,7 @@ proto::Model sourced_model(const proto::Model& written, const std::filesystem::p
   if (written.has_preset() && written.has_hf_config()) {
     findings.reject("model.hf_config",
                     "the model comes from a preset or from a config.json; remove one of the two");
+    findings.silence("model");
   } else if (written.has_preset()) {
     if (!apply_preset(model_presets(), written.preset(), model)) {
       findings.add("model.preset", unknown_preset(model_presets(), written.preset()));
@@ -198,7 +199,8 @@ void add_custom_devices(const proto::Cluster& written, Findings& findings, Clust
     const std::string path = fmt::format("cluster.links[{}]", i);
     require(link.has_from(), path + ".from", "name a device", findings);
     require(link.has_to(), path + ".to", "name a device", findings);
-    require(link.has_bandwidth_gbps(), path + ".bandwidth_GBps", "GB/s each way", findings);
+    require(link.has_bandwidth_gbps(), path + ".bandwidth_GBps", "write the GB/s each way",
+            findings);
     cluster.links.push_back(
         {link.from(), link.to(), from_GBps(link.bandwidth_gbps()), from_us(link.latency_us())});
   }
@@ -337,8 +339,9 @@ bool resolve_fp32_gradients(const proto::Train& written, Findings& findings) {
 
 Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings) {
   require(written.has_global_batch_size(), "train.global_batch_size",
-          "sequences of one step, over all replicas", findings);
-  require(written.has_seq_length(), "train.seq_length", "tokens of one sequence", findings);
+          "write the sequences of one step, over all replicas", findings);
+  require(written.has_seq_length(), "train.seq_length", "write the tokens of one sequence",
+          findings);
   Train train;
   train.micro_batch_size = written.has_micro_batch_size() ? written.micro_batch_size() : 1;
   train.global_batch_size = std::max<std::int64_t>(written.global_batch_size(), 1);
@@ -368,10 +371,10 @@ Train resolve_train(const proto::Train& written, int data_parallel_size, Finding
 std::optional<LayerTimes> resolve_times(bool is_given, const proto::LayerTimes& written,
                                         const std::string& path, Findings& findings) {
   if (!is_given) return std::nullopt;
-  require(written.has_forward_ms(), path + ".forward_ms", "milliseconds of one microbatch",
+  require(written.has_forward_ms(), path + ".forward_ms", "write the milliseconds of a microbatch",
           findings);
-  require(written.has_backward_ms(), path + ".backward_ms", "milliseconds of one microbatch",
-          findings);
+  require(written.has_backward_ms(), path + ".backward_ms",
+          "write the milliseconds of a microbatch", findings);
   return LayerTimes{from_ms(written.forward_ms()), from_ms(written.backward_ms())};
 }
 

@@ -20,7 +20,7 @@ struct Refusal {
 
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(std::string file) : file_(std::move(file)) {}
+  explicit TreeBuilder(const std::string& file) : file_(file) { root_.position.file = file; }
 
   Node take_root() { return std::move(root_); }
 
@@ -125,7 +125,11 @@ Node read_yaml(std::string_view text, const std::string& file) {
     const Position position = error.mark.is_null()
                                   ? Position{.file = file}
                                   : Position{file, error.mark.line + 1, error.mark.column + 1};
-    throw InputError({problem_at(position, "", "is not YAML: " + error.msg)});
+    const bool has_tabs = text.find("\n\t") != std::string_view::npos;
+    throw InputError({problem_at(
+        position, "",
+        fmt::format("is not YAML: {}{}", error.msg,
+                    has_tabs ? "; lines are indented with tabs, where YAML wants spaces" : ""))});
   }
   return builder.take_root();
 }
