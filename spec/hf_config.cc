@@ -72,8 +72,8 @@ class Config {
     const auto* descriptor = proto::Model::descriptor()->FindFieldByName(field);
     const double at_most = descriptor->options().GetExtension(proto::at_most);
     if (!value->is_number_integer() || *value < 1 || *value > at_most)
-      return problem(key, fmt::format("{} is not a count from 1 to {:.0f}",
-                                      in_quotes(shown(*value)), at_most));
+      return problem(key,
+                     fmt::format("{} is not a count from 1 to {:.0f}", shown(*value), at_most));
     if (descriptor->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_INT32) {
       model.GetReflection()->SetInt32(&model, descriptor, value->get<std::int32_t>());
     } else {
@@ -90,7 +90,7 @@ class Config {
     const json* value = find(key);
     if (value == nullptr) return otherwise;
     if (!value->is_boolean()) {
-      problem(key, fmt::format("{} is not true or false", in_quotes(shown(*value))));
+      problem(key, fmt::format("{} is not true or false", shown(*value)));
       return otherwise;
     }
     return value->get<bool>();
@@ -101,7 +101,7 @@ class Config {
     const json* value = key.empty() ? nullptr : find(key);
     if (value == nullptr) return 0;
     if (!value->is_number() || !(value->get<double>() >= 0 && value->get<double>() <= 1)) {
-      problem(key, fmt::format("{} is not a number from 0 to 1", in_quotes(shown(*value))));
+      problem(key, fmt::format("{} is not a number from 0 to 1", shown(*value)));
       return 0;
     }
     return value->get<double>();
@@ -111,7 +111,7 @@ class Config {
     const json* value = find(key);
     if (value == nullptr) return "";
     if (!value->is_string()) {
-      problem(key, fmt::format("{} is not a string", in_quotes(shown(*value))));
+      problem(key, fmt::format("{} is not a string", shown(*value)));
       return "";
     }
     return value->get<std::string>();
@@ -120,9 +120,8 @@ class Config {
   std::vector<Problem> problems;
 
  private:
-  /// A value as a message shows it; bytes that are not UTF-8 are replaced.
   static std::string shown(const json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+    return in_quotes(value.is_string() ? value.get<std::string>() : value.dump());
   }
 
   const json& values_;

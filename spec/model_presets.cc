@@ -66,7 +66,7 @@ constexpr std::array kPresets = {
     // 50,432 rows (50,257 tokens, padded by its authors).
     Preset{"gpt-neox-20b", R"(
       num_layers: 44 hidden_size: 6144 ffn_hidden_size: 24576 num_attention_heads: 64
-      num_query_groups: 64 vocab_size: 50432 max_position_embeddings: 2048
+      vocab_size: 50432 max_position_embeddings: 2048
       position_embedding_type: rope swiglu: false normalization: LayerNorm
       untie_embeddings_and_output_weights: true add_bias_linear: true
       hidden_dropout: 0 attention_dropout: 0

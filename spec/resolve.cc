@@ -56,10 +56,14 @@ proto::Model sourced_model(const proto::Model& written, const std::filesystem::p
     }
   } else if (written.has_hf_config()) {
     const std::filesystem::path path = folder / written.hf_config();
+    std::error_code error;
     try {
+      // A device or a pipe may never end.
+      if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+        throw InputError({{.message = "is not a regular file", .file = path.string()}});
       read_hf_config(read_file(path), path.string(), model);
-    } catch (const InputError& error) {
-      findings.reject("model", error.problems());
+    } catch (const InputError& wrong) {
+      findings.reject("model", wrong.problems());
     }
   }
   model.MergeFrom(written);

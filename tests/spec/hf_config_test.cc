@@ -1,0 +1,122 @@
+// Hugging Face config.json of the four families, and what is said of the others.
+#include "spec/hf_config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/problem.h"
+#include "spec/preset.h"
+#include "spec/scenario.pb.h"
+
+namespace pipeledger {
+namespace {
+
+proto::Model read(const std::string& text) {
+  proto::Model model;
+  read_hf_config(text, "config.json", model);
+  return model;
+}
+
+proto::Model preset(const std::string& name) {
+  proto::Model model;
+  apply_preset(model_presets(), name, model);
+  return model;
+}
+
+std::string problems_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// The same fields, those equal to a default that only one side writes aside.
+void expect_equal(proto::Model from_config, proto::Model expected) {
+  if (!expected.has_add_qkv_bias()) expected.set_add_qkv_bias(false);
+  EXPECT_EQ(from_config.ShortDebugString(), expected.ShortDebugString());
+}
+
+TEST(HfConfig, LlamaIsItsPreset) {
+  expect_equal(read(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+    "attention_bias": false, "attention_dropout": 0.0, "hidden_act": "silu", "hidden_size": 8192,
+    "intermediate_size": 28672, "max_position_embeddings": 8192, "num_attention_heads": 64,
+    "num_hidden_layers": 80, "num_key_value_heads": 8, "tie_word_embeddings": false,
+    "vocab_size": 128256})"),
+               preset("llama3-70b"));
+}
+
+TEST(HfConfig, MistralIsItsPresetAndItsWindowChangesNothing) {
+  expect_equal(read(R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral",
+    "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 14336, "head_dim": null,
+    "max_position_embeddings": 32768, "num_attention_heads": 32, "num_hidden_layers": 32,
+    "num_key_value_heads": 8, "sliding_window": 4096, "tie_word_embeddings": false,
+    "vocab_size": 32000})"),
+               preset("mistral-7b"));
+}
+
+TEST(HfConfig, Qwen2HasABiasOnQueryKeyAndValueAlone) {
+  expect_equal(read(R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+    "attention_dropout": 0.0, "hidden_act": "silu", "hidden_size": 3584,
+    "intermediate_size": 18944, "max_position_embeddings": 131072, "num_attention_heads": 28,
+    "num_hidden_layers": 28, "num_key_value_heads": 4, "tie_word_embeddings": false,
+    "use_sliding_window": false, "vocab_size": 152064})"),
+               preset("qwen2-7b"));
+}
+
+TEST(HfConfig, GptNeoXHasLayerNormBiasesAndGelu) {
+  expect_equal(read(R"({"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox",
+    "hidden_act": "gelu_fast", "hidden_size": 6144, "intermediate_size": 24576,
+    "max_position_embeddings": 2048, "num_attention_heads": 64, "num_hidden_layers": 44,
+    "rotary_pct": 0.25, "tie_word_embeddings": false, "vocab_size": 50432})"),
+               preset("gpt-neox-20b"));
+}
+
+TEST(HfConfig, HeadDimTiedEmbeddingsAndBiasesAreRead) {
+  const proto::Model model = read(R"({"model_type": "llama", "hidden_size": 2048,
+    "intermediate_size": 8192, "num_attention_heads": 32, "num_hidden_layers": 16,
+    "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": true, "vocab_size": 128256,
+    "attention_bias": true, "mlp_bias": true, "attention_dropout": 0.1})");
+  EXPECT_EQ(model.kv_channels(), 64);
+  EXPECT_FALSE(model.untie_embeddings_and_output_weights());
+  EXPECT_TRUE(model.add_bias_linear());
+  EXPECT_EQ(model.attention_dropout(), 0.1);
+}
+
+TEST(HfConfig, AnUnknownArchitectureListsWhatIsKnown) {
+  EXPECT_EQ(problems_of(R"({"architectures": ["MixtralForCausalLM"]})"),
+            "config.json: architectures: \"MixtralForCausalLM\" is not modelled; one of: "
+            "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, GPTNeoXForCausalLM");
+  EXPECT_EQ(problems_of("{}"),
+            "config.json: architectures: does not name one architecture; one of: "
+            "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, GPTNeoXForCausalLM");
+}
+
+TEST(HfConfig, EveryProblemIsTold) {
+  EXPECT_EQ(problems_of(R"({"architectures": ["LlamaForCausalLM"], "hidden_act": "gelu",
+    "hidden_size": "4096", "intermediate_size": 0, "num_attention_heads": 3.5,
+    "num_hidden_layers": 1e6, "attention_bias": 1, "mlp_bias": true, "attention_dropout": 2,
+    "max_position_embeddings": 99999999999})"),
+            R"(config.json: num_hidden_layers: "1000000.0" is not a count from 1 to 10000
+config.json: hidden_size: "4096" is not a count from 1 to 1048576
+config.json: intermediate_size: "0" is not a count from 1 to 16777216
+config.json: num_attention_heads: "3.5" is not a count from 1 to 65536
+config.json: vocab_size: is missing
+config.json: max_position_embeddings: "99999999999" is not a count from 1 to 134217728
+config.json: attention_dropout: "2" is not a number from 0 to 1
+config.json: attention_bias: "1" is not true or false
+config.json: mlp_bias: biases in attention but not in the MLP, or the other way round, are not modelled
+config.json: hidden_act: "gelu" is not modelled in LlamaForCausalLM; only silu is)");
+}
+
+TEST(HfConfig, WhatIsNotAConfigIsSaidToBeNone) {
+  EXPECT_EQ(problems_of("[1, 2]"),
+            "config.json: is not a config.json: not one object of plain keys");
+  EXPECT_NE(problems_of("{\"a\": }").find("config.json: is not JSON: "), std::string::npos);
+  EXPECT_NE(problems_of(std::string(100000, '[')), "");
+}
+
+}  // namespace
+}  // namespace pipeledger
