@@ -40,7 +40,7 @@ void check_idle(bool is_idle, const std::string& field, std::string_view why, Fi
 
 // ---- model ----
 
-void check_heads(const Model& model, Findings& findings) {
+void check_attention(const Model& model, Findings& findings) {
   if (model.kv_channels == 0)
     findings.add(kHeads,
                  fmt::format("hidden_size {} is not a multiple of {} heads; write kv_channels, or "
@@ -48,6 +48,8 @@ void check_heads(const Model& model, Findings& findings) {
                              model.hidden_size, model.num_attention_heads,
                              nearest_divisors(model.hidden_size, model.num_attention_heads)),
                  {"model.hidden_size", "model.kv_channels"});
+  check_idle(model.add_bias_linear, "model.add_qkv_bias", "with add_bias_linear, which covers it",
+             findings);
   if (model.num_attention_heads % model.num_query_groups != 0)
     findings.add(kGroups,
                  fmt::format("{} heads are not a multiple of {} groups; nearest legal: {}",
@@ -315,6 +317,11 @@ void check_precision(const Train& train, Findings& findings) {
 }
 
 void check_data_parallel_options(const Train& train, Findings& findings) {
+  if (train.ddp_impl == DdpImpl::torch) {
+    for (const char* option : {"overlap_param_gather", "align_grad_reduce", "align_param_gather"})
+      check_idle(true, fmt::format("train.{}", option), "with ddp_impl torch", findings);
+    return;
+  }
   if (train.overlap_param_gather) {
     if (train.sharding == Sharding::no_shard)
       findings.add("train.overlap_param_gather",
@@ -491,7 +498,7 @@ void check_magnitude(const Scenario& scenario, Findings& findings) {
 }  // namespace
 
 void check(const Scenario& scenario, Findings& findings) {
-  check_heads(scenario.model, findings);
+  check_attention(scenario.model, findings);
   check_positions(scenario, findings);
   check_tensor_parallel(scenario, findings);
   check_layer_split(scenario, findings);

@@ -40,6 +40,7 @@ struct Member {
 /// A bigger or deeper text is refused: no scenario needs it, and hostile ones would.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
 inline constexpr int kMaxDepth = 32;
+inline constexpr std::size_t kMaxFields = 1000;  // of one group, in textproto
 
 /// The root group of a text. Each throws InputError with every problem its syntax lets it find,
 /// with line and column. `file` names the text in positions.

@@ -20,7 +20,7 @@ Findings::Findings(FieldReport report)
 
 void Findings::add(const std::string& field, std::string message,
                    std::initializer_list<std::string_view> depends_on) {
-  bool is_told = is_sound(field);
+  bool is_told = problems.size() < kMaxProblems && is_sound(field);
   for (const std::string_view other : depends_on) is_told = is_told && is_sound(other);
   if (is_told) problems.push_back(Problem{.field = field, .message = std::move(message)});
 }

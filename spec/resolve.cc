@@ -41,6 +41,21 @@ void require(bool is_given, const std::string& field, std::string_view remedy, F
 
 // ---- model ----
 
+void read_config(const std::filesystem::path& path, proto::Model& model, Findings& findings) {
+  // A regular file: a device or a pipe may never end.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    findings.reject("model.hf_config",
+                    fmt::format("there is no file {}", in_quotes(path.string())));
+    return findings.silence("model");
+  }
+  try {
+    read_hf_config(read_file(path), path.string(), model);
+  } catch (const InputError& wrong) {
+    findings.reject("model", wrong.problems());
+  }
+}
+
 /// What the preset or the config.json says, with the fields written over it.
 proto::Model sourced_model(const proto::Model& written, const std::filesystem::path& folder,
                            Findings& findings) {
@@ -55,16 +70,7 @@ proto::Model sourced_model(const proto::Model& written, const std::filesystem::p
       findings.silence("model");
     }
   } else if (written.has_hf_config()) {
-    const std::filesystem::path path = folder / written.hf_config();
-    std::error_code error;
-    try {
-      // A device or a pipe may never end.
-      if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
-        throw InputError({{.message = "is not a regular file", .file = path.string()}});
-      read_hf_config(read_file(path), path.string(), model);
-    } catch (const InputError& wrong) {
-      findings.reject("model", wrong.problems());
-    }
+    read_config(folder / written.hf_config(), model, findings);
   }
   model.MergeFrom(written);
   return model;

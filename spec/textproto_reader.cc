@@ -66,8 +66,10 @@ class Parser {
   }
   [[noreturn]] void expected(std::string_view what) {
     const std::string found = is_end() ? "the end of the text" : tokens_.current().text;
-    problems_.AddError(tokens_.current().line, tokens_.current().column,
-                       fmt::format("expected {}, found {}", what, found));
+    fail(fmt::format("expected {}, found {}", what, found));
+  }
+  [[noreturn]] void fail(const std::string& message) {
+    problems_.AddError(tokens_.current().line, tokens_.current().column, message);
     throw SyntaxError{};
   }
 
@@ -82,10 +84,12 @@ class Parser {
   }
 
   /// A field that is written again grows a list; the schema says later whether it may.
-  static void add(Node& group, std::string key, const Position& position, Node value) {
+  void add(Node& group, std::string key, const Position& position, Node value) {
     const auto same = std::find_if(group.members.begin(), group.members.end(),
                                    [&](const Member& member) { return member.key == key; });
     if (same == group.members.end()) {
+      if (group.members.size() >= kMaxFields)
+        fail(fmt::format("a group of more than {} different fields", kMaxFields));
       group.members.push_back(Member{std::move(key), position, std::move(value)});
       return;
     }
@@ -132,11 +136,7 @@ class Parser {
 
   Node group(int depth) {
     Node node{.kind = Node::Kind::group, .position = here()};
-    if (depth > kMaxDepth) {
-      problems_.AddError(tokens_.current().line, tokens_.current().column,
-                         fmt::format("nested more than {} deep", kMaxDepth));
-      throw SyntaxError{};
-    }
+    if (depth > kMaxDepth) fail(fmt::format("nested more than {} deep", kMaxDepth));
     const std::string_view end = take() == "{" ? "}" : ">";
     while (!skip(end)) {
       if (is_end()) expected(fmt::format("\"{}\"", end));

@@ -1,9 +1,13 @@
 // What the loader makes of a sound scenario: syntax, overrides, presets and Megatron's arithmetic.
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "spec/document.h"
+#include "spec/fields.h"
 #include "spec/preset.h"
 #include "spec/scenario.h"
 #include "spec/scenario.pb.h"
@@ -80,6 +84,41 @@ cluster {
   EXPECT_EQ(from_yaml.cluster.gpus_per_node, 2);
   EXPECT_EQ(from_yaml.cluster.links[0].bandwidth, 25_GBps);
   EXPECT_EQ(from_yaml.positions.at("cluster.links[0].latency_us").line, 6);
+}
+
+TEST(Syntax, TextprotoIsWhatProtobufItselfReads) {
+  std::vector<std::string> texts = {
+      "train { seq_length: 4096 } cluster { links { from: 'a' } links { to: \"b\\n\" } } # end",
+      "train: < seq_length: 8 >; cluster { links: [ { from: 'a' 'b' }, {} ] nic_GBps: 1.5e1 }",
+      "sim { convention: train_ledger hop_latency_us: .5 fold_replicas: false }",
+  };
+  for (const Preset& preset : model_presets())
+    texts.push_back("model {" + std::string(preset.fields) + "}");
+  for (const std::string& text : texts) {
+    SCOPED_TRACE(text);
+    proto::Scenario expected;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &expected));
+    proto::Scenario read;
+    FieldReport report;
+    read_fields(read_textproto(text, "x.textproto"), read, report);
+    EXPECT_TRUE(report.problems.empty());
+    EXPECT_EQ(read.ShortDebugString(), expected.ShortDebugString());
+  }
+}
+
+TEST(Syntax, HostileTextsAreRefusedInGoodTime) {
+  std::string many_fields;
+  for (int i = 0; many_fields.size() < 1'000'000; ++i)
+    many_fields += "k" + std::to_string(i) + ":1 ";
+  const auto refuse = [](const std::string& format, const std::string& text) {
+    EXPECT_THROW(parse_scenario(text, format, "x"), InputError) << format;
+  };
+  refuse("textproto", many_fields);
+  for (const std::string format : {"yaml", "json", "textproto"}) {
+    refuse(format, std::string(1'000'000, '['));
+    refuse(format, std::string(1'000'000, '{'));
+    refuse(format, std::string(2'000'000, ' '));
+  }
 }
 
 TEST(Syntax, NullIsAsIfNotWritten) {
