@@ -360,8 +360,10 @@ void check_sim(const Scenario& scenario, Findings& findings) {
 
 /// The fields of a regular cluster, which one written out by hand does not have.
 void check_idle_cluster_fields(Findings& findings) {
-  constexpr std::array kIdleFields = {"preset",
-                                      "nodes",
+  if (findings.is_written("cluster.preset"))
+    findings.add("cluster.preset",
+                 "cannot go with devices and links; remove it and name a cluster.gpu.preset");
+  constexpr std::array kIdleFields = {"nodes",
                                       "gpus_per_node",
                                       "nvlink_GBps",
                                       "nvlink_latency_us",

@@ -397,7 +397,7 @@ Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& 
   sim.overlap_p2p_communication =
       written.has_overlap_p2p_communication()
           ? written.overlap_p2p_communication()
-          : sim.runtime == Runtime::megatron && sim.schedule == "interleaved";
+          : sim.runtime == Runtime::megatron && virtual_pipeline_size > 1;
   sim.overlap_p2p_communication_warmup_flush = written.overlap_p2p_communication_warmup_flush();
   sim.deallocate_pipeline_outputs =
       !written.has_deallocate_pipeline_outputs() || written.deallocate_pipeline_outputs();
