@@ -71,7 +71,7 @@ std::vector<int> telling_ranks(const StepMetrics& metrics) {
     return metrics.ranks[static_cast<std::size_t>(a)].peak_allocated_bytes >
            metrics.ranks[static_cast<std::size_t>(b)].peak_allocated_bytes;
   });
-  std::swap(ranks[1], ranks.back());
+  std::rotate(ranks.begin() + 1, ranks.end() - 1, ranks.end());
   ranks.resize(kMaxPanels);
   std::sort(ranks.begin(), ranks.end());
   return ranks;
@@ -173,7 +173,7 @@ class Picture {
         R"(stroke="#999" stroke-width=".5"/><text x="{:.0f}" y="{:.1f}">{}</text>)"
         "\n",
         at, y - 9.5, fill, at + 19, y, word);
-    at += 19 + 6.4 * static_cast<double>(word.size()) + 16;
+    at += 19 + 5.7 * static_cast<double>(word.size()) + 18;
   }
 
   bool has(SpanKind kind) const {
@@ -219,7 +219,7 @@ class Picture {
       }
     }
     const double digits = fmt::formatted_size("{}", trace_.num_microbatches - 1);
-    return std::floor(std::min({12.0, 0.62 * row_height_, (narrowest - 2) / (0.58 * digits)}));
+    return std::floor(std::min({11.0, 0.62 * row_height_, (narrowest - 1) / (0.57 * digits)}));
   }
 
   void gantt_row(int r) {
@@ -231,6 +231,12 @@ class Picture {
     if (r % every == 0) {
       put(R"(<text class="rank" x="{:.0f}" y="{:.1f}">rank {}</text>)", kLeft - 8,
           y + height / 2 + 4, r);
+    }
+    if (row_height_ >= 10) {
+      const std::int64_t idle_ns = metrics_.ranks[static_cast<std::size_t>(r)].bubble_ns;
+      put(R"(<text class="dim" x="{:.0f}" y="{:.1f}">{:.0f} % idle</text>)", kRight + 6,
+          y + height / 2 + 4,
+          100 * static_cast<double>(idle_ns) / static_cast<double>(trace_.step_ns));
     }
     put(R"_(<g transform="translate({:.0f} {:.1f})"><rect width="{:.0f}" height="{:.1f}" )_"
         R"_(fill="url(#idle)"/>)_",
@@ -267,7 +273,7 @@ class Picture {
         fonts_[kind], span.microbatch.value);
   }
 
-  /// The messages of a small picture, each from the end of its flight's begin to its arrival.
+  /// The messages of a small picture, from the first byte's leaving to the last one's arrival.
   void arrows() {
     for (const Transfer& transfer : trace_.transfers) {
       if (!is_p2p(transfer.kind) || transfer.from == transfer.to) continue;
@@ -306,7 +312,7 @@ class Picture {
     put(R"(<path class="cap" d="M{:.0f} {:.1f}h22"/><text x="{:.0f}" y="{:.1f}">capacity</text>)",
         at, y - 4, at + 27, y);
     at += 92;
-    put(R"(<circle cx="{:.0f}" cy="{:.1f}" r="3.5"/><text x="{:.0f}" y="{:.1f}">peak, GiB</text>)",
+    put(R"(<circle cx="{:.0f}" cy="{:.1f}" r="3.5"/><text x="{:.0f}" y="{:.1f}">peak (GiB)</text>)",
         at, y - 4, at + 8, y);
     if (panels_.size() < trace_.ranks.size()) {
       put(R"(<text class="dim end" x="{:.0f}" y="{:.1f}">memory of {} of {} ranks: first, last, )"
@@ -352,9 +358,10 @@ class Picture {
     const double step = nice_step(range, panel_height_ / 22);
     for (int i = 0; i * step < range; ++i) {
       const double y = panel_y(i * step * gib);
-      put(R"(<path class="{}" d="M0 {:.1f}h{:.0f}"/>)"
-          R"(<text class="dim end" x="-5" y="{:.1f}">{:g}</text>)",
-          i == 0 ? "axis" : "grid", y, kPlotWidth, y + 3.5, i * step);
+      put(R"(<path class="{}" d="M0 {:.1f}h{:.0f}"/>)", i == 0 ? "axis" : "grid", y, kPlotWidth);
+      // A number at the very top would meet the zero of the panel above.
+      if (y < 7 - panel_height_) continue;
+      put(R"(<text class="dim end" x="-5" y="{:.1f}">{:g}</text>)", y + 3.5, i * step);
     }
     put(R"(<text class="rank" x="-34" y="{:.1f}">rank {}</text>)", -panel_height_ / 2 + 4, r);
   }

@@ -28,14 +28,13 @@ Seconds seconds(std::int64_t ns) { return Seconds(static_cast<double>(ns) / 1e9)
 std::string_view remedy(Category category) {
   switch (category) {
     case Category::weights:
-      return "raise tensor_model_parallel_size or pipeline_model_parallel_size";
+      return "raise tensor_ or pipeline_model_parallel_size";
     case Category::gradients:
-      return "shard them over the data-parallel ranks, or keep them in bf16";
+      return "shard them over data-parallel ranks, or keep them in bf16";
     case Category::optimizer:
-      return "set use_distributed_optimizer: true, or add data-parallel ranks";
+      return "set use_distributed_optimizer: true, or add GPUs";
     case Category::activations:
-      return "recompute them (recompute_granularity: selective or full), or raise "
-             "tensor_model_parallel_size with sequence_parallel: true";
+      return "set recompute_granularity: selective or full, or sequence_parallel: true";
     case Category::logits:
       return "raise tensor_model_parallel_size, or lower micro_batch_size";
     case Category::p2p_buffers:
@@ -45,10 +44,10 @@ std::string_view remedy(Category category) {
   return "";
 }
 
-/// A column's heading: short enough for five digits and a point.
+/// A column's heading, in five letters.
 std::string_view heading(Category category) {
   constexpr std::array<std::string_view, kNumCategories> words = {
-      "weight", "grads", "optim", "activ", "logits", "p2p", "work"};
+      "wghts", "grads", "optim", "activ", "logit", "p2p", "work"};
   return words[static_cast<std::size_t>(category)];
 }
 
@@ -90,14 +89,14 @@ class Table {
   /// Columns left for the bar.
   int room(int width) const {
     const int fixed = 4 + 1 + 8 + 1 + 6;  // rank, a space, peak, a space, op
-    return width - fixed - 1 - (show_time_ ? 9 : 0) - (show_shares_ ? 18 : 0) -
-           7 * static_cast<int>(categories_.size());
+    return width - fixed - 1 - (show_time_ ? 9 : 0) - (show_shares_ ? 15 : 0) -
+           6 * static_cast<int>(categories_.size());
   }
 
   void headline() {
     const int p = trace_.num_ranks;
     const int v = trace_.num_chunks;
-    put("{}  {}, {} rank{}{}, {} microbatch{}, runtime {}, states {}\n",
+    put("{}\n{}, {} rank{}{}, {} microbatch{}, runtime {}, states {}\n",
         painted(trace_.scenario, kBold), trace_.schedule, p, p == 1 ? "" : "s",
         v == 1 ? "" : fmt::format(" of {} stages", v), trace_.num_microbatches,
         trace_.num_microbatches == 1 ? "" : "es", trace_.runtime, trace_.convention);
@@ -113,8 +112,8 @@ class Table {
         capacity);
     put("rank {:<{}} {:>8} {:>6}", "", bar_, "peak", "in");
     if (show_time_) put("{:>9}", "at");
-    for (const Category category : categories_) put(" {:>6}", heading(category));
-    if (show_shares_) put("  busy bubble comm");
+    for (const Category category : categories_) put(" {:>5}", heading(category));
+    if (show_shares_) put(" busy idle comm");
     out_ += '\n';
   }
 
@@ -141,10 +140,10 @@ class Table {
         short_name(span_at(trace_.ranks[rank], row.peak_time_ns)));
     if (show_time_) put("{:>9}", to_text(seconds(row.peak_time_ns)));
     for (const Category category : categories_) {
-      put(" {:>6.2f}", gib(row.composition_at_peak[static_cast<std::size_t>(category)]));
+      put(" {:>5.1f}", gib(row.composition_at_peak[static_cast<std::size_t>(category)]));
     }
     if (show_shares_) {
-      put(" {:>5} {:>6} {:>4}", percent(row.busy_ns), percent(row.bubble_ns),
+      put(" {:>4} {:>4} {:>4}", percent(row.busy_ns), percent(row.bubble_ns),
           percent(row.exposed_comm_ns));
     }
     out_ += '\n';
@@ -164,7 +163,7 @@ class Table {
         metrics_.ranks.begin(), metrics_.ranks.end(),
         [&](const RankMetrics& a, const RankMetrics& b) { return excess(a) < excess(b); });
     if (excess(*most) == 0) return;
-    put("\nrank {}: true peak {}; the categories' own peaks, which never meet, add up to {}\n",
+    put("\nrank {}: true peak {}; the categories' own peaks add up to {}\n",
         most - metrics_.ranks.begin(), to_gib(Bytes(most->peak_allocated_bytes)),
         to_gib(Bytes(most->naive_sum_bytes)));
   }
@@ -177,13 +176,13 @@ class Table {
     const auto others = std::count_if(metrics_.ranks.begin(), metrics_.ranks.end(),
                                       [&](const RankMetrics& r) { return !fits(trace_, r); }) -
                         1;
-    const std::string text = fmt::format(
-        "rank {} exceeds {} by {}{}", rank.value, to_gib(Bytes(trace_.memory_capacity_bytes)),
+    put("\n{}: rank {} exceeds {} by {}{}\n", painted("does not fit", kRed), rank.value,
+        to_gib(Bytes(trace_.memory_capacity_bytes)),
         to_gib(Bytes(row.peak_allocated_bytes - trace_.memory_capacity_bytes)),
-        others == 0 ? "" : fmt::format(", and {} more do not fit", others));
-    put("\n{}: {}\n", painted("does not fit", kRed), text);
-    put("  most of it is {} ({}): {}\n", name(most),
-        to_gib(Bytes(row.composition_at_peak[static_cast<std::size_t>(most)])), remedy(most));
+        others == 0 ? "" : fmt::format("; {} more rank{} too", others, others == 1 ? "" : "s"));
+    put("  most of it is {} ({})\n", name(most),
+        to_gib(Bytes(row.composition_at_peak[static_cast<std::size_t>(most)])));
+    put("  {}\n", remedy(most));
   }
 
   const StepTrace& trace_;
