@@ -62,9 +62,10 @@ class Table {
                       [c](const RankMetrics& rank) { return rank.composition_at_peak[c] != 0; });
       if (used) categories_.push_back(category);
     }
-    // What does not fit goes in this order: when the peak is, then what the time went to.
+    // Without room for both, what the time went to says more than when the peak is.
     if (room(width) < kMinBar) show_time_ = false;
-    if (room(width) < kMinBar) show_shares_ = false;
+    if (room(width) < kMinBar) show_time_ = true, show_shares_ = false;
+    if (room(width) < kMinBar) show_time_ = false;
     bar_ = std::clamp(room(width), kMinBar, kMaxBar);
   }
 
@@ -110,7 +111,7 @@ class Table {
     const std::string capacity = to_gib(Bytes(trace_.memory_capacity_bytes));
     put("memory at the peak in GiB; a full bar is {}: \u2588 resident, \u2593 at the peak\n",
         capacity);
-    put("rank {:<{}} {:>8} {:>6}", "", bar_, "peak", "in");
+    put("rank {:<{}} {:>7}  {:>6}", "", bar_, "peak", "in");
     if (show_time_) put("{:>9}", "at");
     for (const Category category : categories_) put(" {:>5}", heading(category));
     if (show_shares_) put(" busy idle comm");
