@@ -21,7 +21,8 @@ std::string slice_name(const Span& span) {
 
 std::string short_name(const Span* span) {
   if (span == nullptr) return "idle";
-  if (!is_op(span->kind)) return slice_name(*span);
+  if (span->kind == SpanKind::optimizer) return "optim";
+  if (!is_op(span->kind)) return "wait";
   return fmt::format("{}{}{}", span->stage.value, letter(span->kind), span->microbatch.value);
 }
 

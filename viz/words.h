@@ -16,7 +16,7 @@ char letter(SpanKind kind);
 /// slice by its name without digits, so all forwards share a colour.
 std::string slice_name(const Span& span);
 
-/// "2F0": stage 2, forward, microbatch 0; else as slice_name; "idle" for nullptr.
+/// "2F0": stage 2, forward, microbatch 0; else "optim" or "wait"; "idle" for nullptr.
 std::string short_name(const Span* span);
 
 /// "F of microbatch 0, stage 2"; else as slice_name; "idle time" for nullptr.
