@@ -30,7 +30,7 @@ struct Options {
 Schedule from_scenario(const ScenarioOptions& options) {
   const Scenario scenario = load(options);
   try {
-    return make_schedule(scenario.sim.schedule, shape_of(scenario));
+    return make_schedule(scenario.sim.schedule, schedule_shape(scenario));
   } catch (const InputError& error) {
     throw locate(scenario, error);
   }

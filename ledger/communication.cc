@@ -67,6 +67,15 @@ Bytes p2p_message_bytes(const Scenario& scenario) {
   return Bytes(shape.region_hidden() * shape.element);
 }
 
+Bytes tied_embedding_gradient_bytes(const Scenario& scenario) {
+  if (scenario.model.untie_embeddings_and_output_weights ||
+      scenario.parallel.pipeline_model_parallel_size == 1) {
+    return Bytes{};
+  }
+  const Shape shape = shape_of(scenario);
+  return Bytes(shape.local_vocab * shape.h * gradient_element_bytes(scenario));
+}
+
 DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage) {
   if (scenario.parallel.data_parallel_size == 1) return {};
   const std::int64_t numel = num_parameters(scenario, stage);

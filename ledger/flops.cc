@@ -40,4 +40,16 @@ Flops model_flops_per_step(const Scenario& scenario) {
          (static_cast<double>(scenario.model.num_layers) * forward.layer() + forward.head);
 }
 
+Flops hardware_flops_per_step(const Scenario& scenario) {
+  Flops a_microbatch{};
+  for (const StageLayout& stage : stage_layouts(scenario)) {
+    const ChunkLedger chunk = chunk_ledger(scenario, stage);
+    a_microbatch += chunk.forward.hardware_flops + chunk.backward.hardware_flops;
+  }
+  const Parallel& parallel = scenario.parallel;
+  return a_microbatch *
+         static_cast<double>(scenario.train.num_microbatches * parallel.tensor_model_parallel_size *
+                             parallel.data_parallel_size);
+}
+
 }  // namespace pipeledger

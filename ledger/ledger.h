@@ -103,6 +103,7 @@ struct MemoryDelta {
 struct OpStep {
   std::string name;  // "layer 12", "embedding", "head"
   enum class Kind { embedding, layer, head } kind = Kind::layer;
+  bool recompute = false;  // a forward made again inside a backward
   std::vector<Kernel> kernels;
   std::vector<TensorParallelCollective> collectives;
   std::vector<MemoryDelta> at_begin;  // as the step begins
@@ -143,10 +144,17 @@ struct DataParallelTraffic {
 };
 DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage);
 
+/// Tied embeddings over several pipeline ranks: the first and the last each hold a copy, and sum
+/// its gradients, whole and in the gradients' element size (megatron.md 1, 3d). Zero otherwise.
+Bytes tied_embedding_gradient_bytes(const Scenario& scenario);
+
 /// Bytes the optimizer step reads and writes on one rank (it is bound by memory bandwidth).
 Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank);
 
 /// Model flops of one step over the whole world: Megatron's num_floating_point_operations.
 Flops model_flops_per_step(const Scenario& scenario);
+
+/// What the GPUs execute for it, with what is recomputed: the sum over all ops of the whole world.
+Flops hardware_flops_per_step(const Scenario& scenario);
 
 }  // namespace pipeledger

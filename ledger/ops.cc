@@ -258,6 +258,7 @@ class ChunkBuilder {
   OpStep recompute(const Unit& unit, int layer) const {
     OpStep step = layer_step(layer);
     step.name = fmt::format("recompute layer {}", layer);
+    step.recompute = true;
     step.kernels = layer_kernels_;
     step.collectives = layer_collectives_;
     add(step.at_end, Category::workspace, remade(unit, layer));

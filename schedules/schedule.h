@@ -57,7 +57,7 @@ struct ScheduleShape {
 };
 
 /// Throws InputError when the step has more than kMaxOps microbatches.
-ScheduleShape shape_of(const Scenario& scenario);
+ScheduleShape schedule_shape(const Scenario& scenario);
 
 /// The registry: every schedule by name, with what it is in one line.
 struct ScheduleEntry {

@@ -6,7 +6,7 @@
 
 namespace pipeledger {
 
-ScheduleShape shape_of(const Scenario& scenario) {
+ScheduleShape schedule_shape(const Scenario& scenario) {
   const std::int64_t num_microbatches = scenario.train.num_microbatches;
   if (num_microbatches > kMaxOps) {
     throw InputError(

@@ -20,7 +20,7 @@ std::vector<json> records(const std::string& name) {
   return found;
 }
 
-ScheduleShape shape_of(const json& record) {
+ScheduleShape schedule_shape(const json& record) {
   return {record["p"], record["v"], record["m"], record.value("g", 0)};
 }
 
@@ -39,7 +39,7 @@ std::string megatron_text(const Schedule& schedule, Rank rank) {
 void expect_ranks(const json& record, std::string_view name) {
   SCOPED_TRACE(fmt::format("{} p={} v={} m={} g={}", name, record["p"].get<int>(),
                            record["v"].get<int>(), record["m"].get<int>(), record.value("g", 0)));
-  const ScheduleShape shape = shape_of(record);
+  const ScheduleShape shape = schedule_shape(record);
   const Schedule schedule = make_schedule(name, shape);
   ASSERT_EQ(schedule.ops.size(), record["ranks"].size());
   for (Rank rank{0}; rank.value < shape.num_ranks; ++rank.value) {
@@ -72,7 +72,7 @@ TEST(MegatronSchedules, EveryShapeMegatronRefusesIsAProblemOfOurs) {
     if (!record.contains("error")) continue;
     ++num_refused;
     SCOPED_TRACE(record.dump());
-    const std::vector<Problem> problems = check_interleaved(shape_of(record));
+    const std::vector<Problem> problems = check_interleaved(schedule_shape(record));
     ASSERT_EQ(problems.size(), 1u);
     const int p = record["p"], g = record["g"], m = record["m"];
     // A group is wrong by itself, or the batch is wrong for the group.
@@ -80,7 +80,7 @@ TEST(MegatronSchedules, EveryShapeMegatronRefusesIsAProblemOfOurs) {
                                      ? "parallel.microbatch_group_size_per_vp_stage"
                                      : "train.global_batch_size");
     EXPECT_THAT(problems[0].message, testing::HasSubstr("nearest legal: "));
-    EXPECT_THROW(make_schedule("interleaved", shape_of(record)), InputError);
+    EXPECT_THROW(make_schedule("interleaved", schedule_shape(record)), InputError);
   }
   EXPECT_EQ(num_refused, 87);
 }

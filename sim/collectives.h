@@ -1,0 +1,37 @@
+// What a collective takes: NCCL's ring with the Simple protocol, as an alpha-beta law.
+#pragma once
+
+#include <vector>
+
+#include "ledger/ledger.h"
+#include "sim/plan.h"
+#include "topology/topology.h"
+
+namespace pipeledger {
+
+/// A group of GPUs by their positions in Topology::gpus(), in ring order.
+using GpuGroup = std::vector<std::size_t>;
+
+/// Start-up and steps of a ring (reference collectives.md section 1, ring, Simple):
+/// base + (steps - inter-node steps) * NVLink step + inter-node steps * network step; all-reduce
+/// takes 2(n-1) steps, the others n-1. Zero for one GPU.
+Seconds ring_latency(const Topology& topology, const GpuGroup& group, Collective kind);
+
+/// Time of a collective of `bytes` (the whole buffer) that has its links to itself:
+/// latency + traffic / bus bandwidth + pipeline fill. Traffic is bytes*(n-1)/n, twice for
+/// all-reduce; the bus bandwidth is that of a GPU's link inside a node, or of the NICs of the
+/// group's GPUs on a node when it spans several; the fill grows with the square root of the buffer
+/// (collectives.md section 2).
+Seconds collective_time(const Topology& topology, const GpuGroup& group, Collective kind,
+                        Bytes bytes);
+
+/// What the GPU at `position` of the group sends in a ring whose channels enter and leave each node
+/// by every GPU of the group in turn, so that all their NICs are used: to its neighbour in the
+/// node, and to its counterpart in the next node.
+CollectiveShare ring_share(const Topology& topology, const GpuGroup& group, std::size_t position,
+                           Collective kind, Bytes bytes);
+
+/// One scalar all-reduced over the world, by a tree of the LL protocol.
+Seconds scalar_all_reduce_time(int num_nodes, int gpus_per_node);
+
+}  // namespace pipeledger

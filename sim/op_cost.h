@@ -1,0 +1,23 @@
+// From what an op owes (flops, bytes, collectives) to what it takes, and when inside it memory
+// moves.
+#pragma once
+
+#include "ledger/ledger.h"
+#include "sim/collectives.h"
+#include "sim/plan.h"
+#include "spec/scenario.h"
+#include "topology/topology.h"
+
+namespace pipeledger {
+
+/// Roofline: the larger of flops at the GPU's efficient compute rate and bytes at its efficient
+/// memory rate.
+Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision);
+
+/// Forward and backward of one stage on a GPU whose tensor-parallel group is `group`. A step takes
+/// the sum of its kernels and collectives, or what the scenario measured for its kind of layer
+/// (sim.layer_times and the like, which then hold the communication too).
+StageProfile stage_profile(const Scenario& scenario, const ChunkLedger& ledger,
+                           const Topology& topology, const GpuGroup& group);
+
+}  // namespace pipeledger

@@ -1,0 +1,156 @@
+#include "sim/simulate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/problem.h"
+#include "ledger/ledger.h"
+#include "schedules/schedule.h"
+#include "sim/collectives.h"
+#include "sim/op_cost.h"
+
+namespace pipeledger {
+namespace {
+
+std::vector<Program> make_programs(const Scenario& scenario, const Schedule& schedule) {
+  if (scenario.sim.runtime == Runtime::ideal) return ideal_programs(schedule);
+  const Train& train = scenario.train;
+  return megatron_programs(
+      schedule, scenario.parallel.microbatch_group_size_per_vp_stage,
+      {.overlap_p2p_communication = scenario.sim.overlap_p2p_communication,
+       .overlap_p2p_communication_warmup_flush =
+           scenario.sim.overlap_p2p_communication_warmup_flush,
+       .deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs,
+       .aligned_grad_sync = train.overlap_grad_reduce && train.align_grad_reduce,
+       .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
+}
+
+GpuGroup tensor_parallel_group(const Parallel& parallel, int data, Rank rank) {
+  GpuGroup group;
+  for (int tensor = 0; tensor < parallel.tensor_model_parallel_size; ++tensor) {
+    group.push_back(static_cast<std::size_t>(global_rank(parallel, {tensor, data, rank})));
+  }
+  return group;
+}
+
+GpuGroup data_parallel_group(const Parallel& parallel, int tensor, Rank rank) {
+  GpuGroup group;
+  for (int data = 0; data < parallel.data_parallel_size; ++data) {
+    group.push_back(static_cast<std::size_t>(global_rank(parallel, {tensor, data, rank})));
+  }
+  return group;
+}
+
+Replica make_replica(const Scenario& scenario, const Topology& topology, const Schedule& schedule,
+                     const std::vector<DataParallelTraffic>& traffic, int data, int tensor) {
+  const Parallel& parallel = scenario.parallel;
+  const bool sharded = scenario.train.sharding != Sharding::no_shard;
+  const auto reduce = sharded ? Collective::reduce_scatter : Collective::all_reduce;
+  Replica replica{.lane = tensor};
+  for (int rank = 0; rank < schedule.num_ranks; ++rank) {
+    replica.gpus.push_back(
+        static_cast<std::size_t>(global_rank(parallel, {tensor, data, Rank{rank}})));
+  }
+  for (int stage = 0; stage < schedule.num_stages(); ++stage) {
+    const GpuGroup group = data_parallel_group(parallel, tensor, schedule.rank_of(Stage{stage}));
+    const DataParallelTraffic& bytes = traffic[static_cast<std::size_t>(stage)];
+    const auto position = static_cast<std::size_t>(data);
+    replica.grad_sync.push_back(
+        ring_share(topology, group, position, reduce, bytes.gradient_bytes));
+    replica.param_sync.push_back(
+        ring_share(topology, group, position, Collective::all_gather, bytes.parameter_bytes));
+  }
+  return replica;
+}
+
+RankPlan make_rank(const Scenario& scenario, Rank rank) {
+  const StateBytes state = resident_state(scenario, rank);
+  RankPlan plan;
+  plan.resident[static_cast<std::size_t>(Category::weights)] = state.weights;
+  plan.resident[static_cast<std::size_t>(Category::gradients)] = state.gradients;
+  plan.resident[static_cast<std::size_t>(Category::optimizer)] = state.optimizer;
+  const Gpu& gpu = scenario.cluster.gpu;
+  plan.optimizer_time = scenario.sim.optimizer_time.value_or(
+      optimizer_step_bytes(scenario, rank) / (gpu.memory_bandwidth * gpu.memory_efficiency));
+  return plan;
+}
+
+Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
+  const int world = scenario.parallel.world_size();
+  const int first_node = topology.graph()[topology.gpus().front()].node;
+  const auto per_node = static_cast<int>(
+      std::count_if(topology.gpus().begin(), topology.gpus().end(),
+                    [&](Vertex gpu) { return topology.graph()[gpu].node == first_node; }));
+  const int gpus_per_node = std::min(per_node, world);
+  return scalar_all_reduce_time((world + gpus_per_node - 1) / gpus_per_node, gpus_per_node);
+}
+
+/// What the scenario says and the players do not.
+void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops) {
+  constexpr const char* kRuntimes[] = {"ideal", "megatron"};
+  constexpr const char* kConventions[] = {"exact", "megatron", "korthikanti", "train-ledger"};
+  trace.scenario = scenario.name;
+  trace.runtime = kRuntimes[static_cast<int>(scenario.sim.runtime)];
+  trace.convention = kConventions[static_cast<int>(scenario.sim.convention)];
+  trace.num_devices = scenario.parallel.world_size();
+  trace.tokens_per_step = scenario.train.global_batch_size * scenario.train.seq_length;
+  const Gpu& gpu = scenario.cluster.gpu;
+  trace.memory_capacity_bytes = gpu.memory.value();
+  trace.peak_flops_per_device =
+      (scenario.train.precision == Precision::fp32 ? gpu.peak_fp32 : gpu.peak_16bit).value();
+  trace.model_flops_per_step = model_flops_per_step(scenario).value();
+  trace.hardware_flops_per_step = hardware_flops;
+}
+
+}  // namespace
+
+Plan make_plan(const Scenario& scenario, const Topology& topology) {
+  const Parallel& parallel = scenario.parallel;
+  if (topology.gpus().size() < static_cast<std::size_t>(parallel.world_size())) {
+    throw InputError({{"cluster", "has " + std::to_string(topology.gpus().size()) +
+                                      " GPUs, but the parallel sizes need " +
+                                      std::to_string(parallel.world_size()) + "; add nodes"}});
+  }
+  Plan plan{.schedule = make_schedule(scenario.sim.schedule, schedule_shape(scenario))};
+  const Schedule& schedule = plan.schedule;
+  plan.programs = make_programs(scenario, schedule);
+
+  std::vector<DataParallelTraffic> traffic;
+  for (const StageLayout& layout : stage_layouts(scenario)) {
+    const Rank rank = schedule.rank_of(Stage{static_cast<int>(plan.stages.size())});
+    plan.stages.push_back(stage_profile(scenario, chunk_ledger(scenario, layout), topology,
+                                        tensor_parallel_group(parallel, 0, rank)));
+    traffic.push_back(data_parallel_traffic(scenario, layout));
+  }
+  for (int rank = 0; rank < schedule.num_ranks; ++rank) {
+    plan.ranks.push_back(make_rank(scenario, Rank{rank}));
+  }
+  const bool fold = scenario.sim.fold_replicas;
+  for (int data = 0; data < (fold ? 1 : parallel.data_parallel_size); ++data) {
+    for (int tensor = 0; tensor < (fold ? 1 : parallel.tensor_model_parallel_size); ++tensor) {
+      plan.replicas.push_back(make_replica(scenario, topology, schedule, traffic, data, tensor));
+    }
+  }
+
+  plan.message_bytes = p2p_message_bytes(scenario);
+  plan.book_p2p_buffers = scenario.sim.convention == Convention::exact;
+  plan.deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs;
+  if (scenario.sim.runtime == Runtime::ideal) plan.hop_latency = scenario.sim.hop_latency;
+  plan.overlap_grad_reduce = scenario.train.overlap_grad_reduce;
+  plan.overlap_param_gather = scenario.train.overlap_param_gather;
+  plan.tied_embedding_bytes = tied_embedding_gradient_bytes(scenario);
+  plan.grad_norm_time = grad_norm_time(scenario, topology);
+  return plan;
+}
+
+StepTrace simulate(const Scenario& scenario, const Progress& progress) {
+  const Topology topology = build_topology(scenario.cluster);
+  const Plan plan = make_plan(scenario, topology);
+  Engine engine(topology, gpu_pairs(plan));
+  StepTrace trace = play(plan, engine, progress);
+  trace.links = engine.link_loads();
+  describe(trace, scenario, hardware_flops_per_step(scenario).value());
+  return trace;
+}
+
+}  // namespace pipeledger

@@ -1,0 +1,20 @@
+// One step of a scenario: spec, ledger, schedule and topology in, trace out.
+#pragma once
+
+#include "sim/plan.h"
+#include "sim/play.h"
+#include "spec/scenario.h"
+#include "topology/topology.h"
+#include "trace/step_trace.h"
+
+namespace pipeledger {
+
+/// What the players need, from the scenario. Throws InputError (fields of the scenario, without
+/// line numbers: see `locate`) where the parts do not fit together.
+Plan make_plan(const Scenario& scenario, const Topology& topology);
+
+/// Simulates one optimizer step. At most once a process (see Engine). Throws InputError as
+/// make_plan does.
+StepTrace simulate(const Scenario& scenario, const Progress& progress = {});
+
+}  // namespace pipeledger
