@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   add_run_command(app);
   add_topology_command(app);
   add_schedule_command(app);
+  add_view_command(app);
 
   try {
     app.parse(argc, argv);
