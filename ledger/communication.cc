@@ -8,16 +8,22 @@ namespace {
 
 using Collectives = std::vector<TensorParallelCollective>;
 
-/// The given kinds on a whole hidden state, s*b*h elements; none at t = 1. The first list is what
-/// sequence parallelism does, the second what runs without it.
-Collectives hidden_collectives(const Scenario& scenario, std::initializer_list<Collective> sequence,
-                               std::initializer_list<Collective> plain) {
+/// A collective on a whole hidden state, and the kernel it runs beside.
+struct Hidden {
+  Collective kind;
+  std::string_view beside = {};
+};
+
+/// s*b*h elements each; none at t = 1. The first list is what sequence parallelism does, the
+/// second what runs without it.
+Collectives hidden_collectives(const Scenario& scenario, std::initializer_list<Hidden> sequence,
+                               std::initializer_list<Hidden> plain) {
   const Shape shape = shape_of(scenario);
   Collectives list;
   if (shape.t == 1) return list;
   const Bytes bytes(shape.tokens() * shape.h * shape.element);
-  for (const Collective kind : shape.sequence_parallel ? sequence : plain) {
-    list.push_back({kind, bytes});
+  for (const Hidden& hidden : shape.sequence_parallel ? sequence : plain) {
+    list.push_back({hidden.kind, bytes, hidden.beside});
   }
   return list;
 }
@@ -27,29 +33,36 @@ Collectives hidden_collectives(const Scenario& scenario, std::initializer_list<C
 std::vector<TensorParallelCollective> layer_forward_collectives(const Scenario& scenario) {
   using enum Collective;
   // QKV and FC1 gather the sequence, the projection and FC2 scatter their sums.
-  return hidden_collectives(scenario, {all_gather, reduce_scatter, all_gather, reduce_scatter},
-                            {all_reduce, all_reduce});
+  return hidden_collectives(scenario,
+                            {{all_gather}, {reduce_scatter}, {all_gather}, {reduce_scatter}},
+                            {{all_reduce}, {all_reduce}});
 }
 
 std::vector<TensorParallelCollective> layer_backward_collectives(const Scenario& scenario) {
   using enum Collective;
   // Row-parallel: gather the gradient. Column-parallel: gather the input again for the weight's
-  // gradient, scatter the input's gradient. FC2, FC1, projection, QKV.
-  return hidden_collectives(
-      scenario, {all_gather, all_gather, reduce_scatter, all_gather, all_gather, reduce_scatter},
-      {all_reduce, all_reduce});
+  // gradient while the input's is computed, and scatter (or sum) that one while the weight's is.
+  // FC2, FC1, projection, QKV.
+  return hidden_collectives(scenario,
+                            {{all_gather},
+                             {all_gather, "linear_fc1.dgrad"},
+                             {reduce_scatter, "linear_fc1.wgrad"},
+                             {all_gather},
+                             {all_gather, "linear_qkv.dgrad"},
+                             {reduce_scatter, "linear_qkv.wgrad"}},
+                            {{all_reduce, "linear_fc1.wgrad"}, {all_reduce, "linear_qkv.wgrad"}});
 }
 
 std::vector<TensorParallelCollective> embedding_forward_collectives(const Scenario& scenario) {
-  return hidden_collectives(scenario, {Collective::reduce_scatter}, {Collective::all_reduce});
+  return hidden_collectives(scenario, {{Collective::reduce_scatter}}, {{Collective::all_reduce}});
 }
 
 std::vector<TensorParallelCollective> embedding_backward_collectives(const Scenario& scenario) {
-  return hidden_collectives(scenario, {Collective::all_gather}, {});
+  return hidden_collectives(scenario, {{Collective::all_gather}}, {});
 }
 
 std::vector<TensorParallelCollective> head_forward_collectives(const Scenario& scenario) {
-  Collectives list = hidden_collectives(scenario, {Collective::all_gather}, {});
+  Collectives list = hidden_collectives(scenario, {{Collective::all_gather}}, {});
   if (scenario.parallel.tensor_model_parallel_size == 1) return list;
   // The loss over a cut vocabulary: maximum, predicted logit and sum of exponentials, fp32.
   const Bytes per_token(4 * shape_of(scenario).tokens());
@@ -58,8 +71,10 @@ std::vector<TensorParallelCollective> head_forward_collectives(const Scenario& s
 }
 
 std::vector<TensorParallelCollective> head_backward_collectives(const Scenario& scenario) {
-  return hidden_collectives(scenario, {Collective::all_gather, Collective::reduce_scatter},
-                            {Collective::all_reduce});
+  return hidden_collectives(scenario,
+                            {{Collective::all_gather, "output_layer.dgrad"},
+                             {Collective::reduce_scatter, "output_layer.wgrad"}},
+                            {{Collective::all_reduce, "output_layer.wgrad"}});
 }
 
 Bytes p2p_message_bytes(const Scenario& scenario) {

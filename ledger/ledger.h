@@ -92,6 +92,8 @@ enum class Collective { all_gather, reduce_scatter, all_reduce };
 struct TensorParallelCollective {
   Collective kind = Collective::all_reduce;
   Bytes bytes{};
+  /// The kernel of the same step that runs meanwhile; empty: everything waits.
+  std::string_view beside = {};
 };
 
 struct MemoryDelta {
@@ -106,6 +108,10 @@ struct OpStep {
   bool recompute = false;  // a forward made again inside a backward
   std::vector<Kernel> kernels;
   std::vector<TensorParallelCollective> collectives;
+  /// ZeRO-3: the parameters the step needs whole, gathered over the data-parallel group, and the
+  /// gradients it leaves to be reduced and scattered.
+  Bytes gathered_parameters{};
+  Bytes scattered_gradients{};
   std::vector<MemoryDelta> at_begin;  // as the step begins
   std::vector<MemoryDelta> at_end;    // as the step ends
 };

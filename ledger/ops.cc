@@ -229,8 +229,10 @@ class ChunkBuilder {
                 .kernels = head_forward_kernels(scenario_),
                 .collectives = head_forward_collectives(scenario_)};
     add(step.at_begin, Category::workspace, prices_.gathered_input);
-    add(step.at_begin, Category::logits, prices_.head.logits + prices_.transient_logits);
+    add(step.at_begin, Category::logits, prices_.transient_logits);
     add(step.at_end, Category::activations, prices_.head.activations);
+    // The copy is made before its origin goes: for an instant both are here.
+    add(step.at_end, Category::logits, prices_.head.logits);
     add(step.at_end, Category::logits, -prices_.transient_logits);
     add(step.at_end, Category::workspace, -prices_.gathered_input);
     gather(step, num_head_parameters(scenario_));
@@ -299,8 +301,9 @@ class ChunkBuilder {
 
   /// ZeRO-3 holds a part's whole parameters while the part runs.
   void gather(OpStep& step, std::int64_t numel) const {
-    if (!books_gathers_) return;
     const Bytes bytes(numel * parameter_element_bytes(scenario_));
+    if (zero3_) step.gathered_parameters = bytes;
+    if (!books_gathers_) return;
     add(step.at_begin, Category::workspace, bytes);
     add(step.at_end, Category::workspace, -bytes);
   }
@@ -309,6 +312,7 @@ class ChunkBuilder {
   /// they are born here and stay for the optimizer.
   void gradients(OpStep& step, std::int64_t numel) const {
     const std::int64_t element = gradient_element_bytes(scenario_);
+    if (zero3_) step.scattered_gradients = Bytes(numel * element);
     if (books_gathers_) {
       add(step.at_begin, Category::workspace, Bytes(numel * element));
       add(step.at_end, Category::workspace, Bytes(-numel * element));

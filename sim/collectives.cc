@@ -20,15 +20,15 @@ constexpr Seconds kTreeStepNetwork = 5.0_us;
 // halves of an all-reduce. No fit exists across nodes: left out there.
 constexpr double kPipelineFill = 146.0;
 
-int node_of(const Topology& topology, std::size_t gpu) {
-  return topology.graph()[topology.gpus()[gpu]].node;
+int node_of(const Topology& topology, int gpu) {
+  return topology.graph()[topology.gpus()[static_cast<std::size_t>(gpu)]].node;
 }
 
 /// The group's GPUs by node, nodes in order of first appearance.
 std::vector<GpuGroup> by_node(const Topology& topology, const GpuGroup& group) {
   std::vector<GpuGroup> nodes;
   std::map<int, std::size_t> numbers;
-  for (const std::size_t gpu : group) {
+  for (const int gpu : group) {
     const auto [found, is_new] = numbers.try_emplace(node_of(topology, gpu), nodes.size());
     if (is_new) nodes.emplace_back();
     nodes[found->second].push_back(gpu);
@@ -83,12 +83,11 @@ Seconds collective_time(const Topology& topology, const GpuGroup& group, Collect
   return time;
 }
 
-CollectiveShare ring_share(const Topology& topology, const GpuGroup& group, std::size_t position,
+CollectiveShare ring_share(const Topology& topology, const GpuGroup& group, int gpu,
                            Collective kind, Bytes bytes) {
   if (group.size() < 2 || bytes == Bytes{}) return {};
   CollectiveShare share{.latency = ring_latency(topology, group, kind), .bytes = bytes};
   const std::vector<GpuGroup> nodes = by_node(topology, group);
-  const std::size_t gpu = group[position];
   const auto here = std::find_if(nodes.begin(), nodes.end(), [&](const GpuGroup& members) {
     return std::find(members.begin(), members.end(), gpu) != members.end();
   });
@@ -96,7 +95,7 @@ CollectiveShare ring_share(const Topology& topology, const GpuGroup& group, std:
       static_cast<std::size_t>(std::find(here->begin(), here->end(), gpu) - here->begin());
   const double traffic = ring_traffic(group.size(), kind, bytes);
   const auto num_here = static_cast<double>(here->size());
-  const auto add = [&](std::size_t to, double sent) {
+  const auto add = [&](int to, double sent) {
     share.flows.push_back({{gpu, to}, Bytes(std::llround(sent))});
   };
   const bool one_node = nodes.size() == 1;

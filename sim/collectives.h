@@ -9,8 +9,8 @@
 
 namespace pipeledger {
 
-/// A group of GPUs by their positions in Topology::gpus(), in ring order.
-using GpuGroup = std::vector<std::size_t>;
+/// A group of GPUs by global rank, which is their position in Topology::gpus(), in ring order.
+using GpuGroup = std::vector<int>;
 
 /// Start-up and steps of a ring (reference collectives.md section 1, ring, Simple):
 /// base + (steps - inter-node steps) * NVLink step + inter-node steps * network step; all-reduce
@@ -25,10 +25,10 @@ Seconds ring_latency(const Topology& topology, const GpuGroup& group, Collective
 Seconds collective_time(const Topology& topology, const GpuGroup& group, Collective kind,
                         Bytes bytes);
 
-/// What the GPU at `position` of the group sends in a ring whose channels enter and leave each node
+/// What the member `gpu` of the group sends in a ring whose channels enter and leave each node
 /// by every GPU of the group in turn, so that all their NICs are used: to its neighbour in the
 /// node, and to its counterpart in the next node.
-CollectiveShare ring_share(const Topology& topology, const GpuGroup& group, std::size_t position,
+CollectiveShare ring_share(const Topology& topology, const GpuGroup& group, int gpu,
                            Collective kind, Bytes bytes);
 
 /// One scalar all-reduced over the world, by a tree of the LL protocol.

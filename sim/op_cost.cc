@@ -19,14 +19,18 @@ const std::optional<LayerTimes>& measured(const Sim& sim, OpStep::Kind kind) {
 
 struct StepTime {
   Seconds total{};
-  Seconds tp_comm{};
+  Seconds comm{};
 };
 
 /// Prices steps; remembers the collectives, which are the same in every layer.
 class Pricer {
  public:
-  Pricer(const Scenario& scenario, const Topology& topology, const GpuGroup& group)
-      : scenario_(scenario), topology_(topology), group_(group) {}
+  Pricer(const Scenario& scenario, const Topology& topology, const GpuGroup& tensor_group,
+         const GpuGroup& data_group)
+      : scenario_(scenario),
+        topology_(topology),
+        tensor_group_(tensor_group),
+        data_group_(data_group) {}
 
   StepTime price(const OpStep& step, bool forward) {
     if (const auto& times = measured(scenario_.sim, step.kind)) {
@@ -37,26 +41,59 @@ class Pricer {
       time.total += kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
     }
     for (const TensorParallelCollective& collective : step.collectives) {
-      time.tp_comm += price(collective);
+      time.comm += std::max(Seconds{}, time_of(tensor_group_, collective.kind, collective.bytes) -
+                                           time_beside(collective, step));
     }
-    time.total += time.tp_comm;
+    time.total += time.comm;
     return time;
   }
 
+  /// Communication over the data-parallel group that runs beside step `i`.
+  Seconds beside(const std::vector<OpStep>& steps, std::size_t i) {
+    Seconds time{};
+    if (i + 1 < steps.size()) time += gather(steps[i + 1]);
+    if (i > 0) time += scatter(steps[i - 1]);
+    return time;
+  }
+  Seconds gather(const OpStep& step) {
+    return time_of(data_group_, Collective::all_gather, step.gathered_parameters);
+  }
+  Seconds scatter(const OpStep& step) {
+    return time_of(data_group_, Collective::reduce_scatter, step.scattered_gradients);
+  }
+
  private:
-  Seconds price(const TensorParallelCollective& collective) {
-    for (const auto& [known, time] : collectives_) {
-      if (known.kind == collective.kind && known.bytes == collective.bytes) return time;
+  struct Known {
+    const GpuGroup* group;
+    Collective kind;
+    Bytes bytes;
+    Seconds time;
+  };
+
+  Seconds time_of(const GpuGroup& group, Collective kind, Bytes bytes) {
+    if (bytes == Bytes{}) return Seconds{};
+    for (const Known& known : known_) {
+      if (known.group == &group && known.kind == kind && known.bytes == bytes) return known.time;
     }
-    collectives_.emplace_back(
-        collective, collective_time(topology_, group_, collective.kind, collective.bytes));
-    return collectives_.back().second;
+    known_.push_back({&group, kind, bytes, collective_time(topology_, group, kind, bytes)});
+    return known_.back().time;
+  }
+
+  /// What hides the collective: the kernel that runs meanwhile.
+  Seconds time_beside(const TensorParallelCollective& collective, const OpStep& step) const {
+    for (const Kernel& kernel : step.kernels) {
+      if (!collective.beside.empty() && kernel.name == collective.beside) {
+        return kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
+      }
+    }
+    return Seconds{};
   }
 
   const Scenario& scenario_;
   const Topology& topology_;
-  const GpuGroup& group_;
-  std::vector<std::pair<TensorParallelCollective, Seconds>> collectives_;
+  const GpuGroup& tensor_group_;
+  const GpuGroup& data_group_;
+  std::vector<Known> known_;
 };
 
 OpProfile profile(Pricer& pricer, const OpLedger& ledger, bool forward) {
@@ -66,13 +103,21 @@ OpProfile profile(Pricer& pricer, const OpLedger& ledger, bool forward) {
       profile.deltas.push_back({profile.duration, delta.category, delta.bytes});
     }
   };
-  for (const OpStep& step : ledger.steps) {
-    const StepTime time = pricer.price(step, forward || step.recompute);
-    book(step.at_begin);
+  const auto wait_for = [&](Seconds communication) {
+    profile.duration += communication;
+    profile.comm += communication;
+  };
+  const std::vector<OpStep>& steps = ledger.steps;
+  if (!steps.empty()) wait_for(pricer.gather(steps.front()));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const StepTime time = pricer.price(steps[i], forward || steps[i].recompute);
+    book(steps[i].at_begin);
     profile.duration += time.total;
-    profile.tp_comm += time.tp_comm;
-    book(step.at_end);
+    profile.comm += time.comm;
+    wait_for(std::max(Seconds{}, pricer.beside(steps, i) - time.total));
+    book(steps[i].at_end);
   }
+  if (!steps.empty()) wait_for(pricer.scatter(steps.back()));
   return profile;
 }
 
@@ -85,8 +130,9 @@ Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision) {
 }
 
 StageProfile stage_profile(const Scenario& scenario, const ChunkLedger& ledger,
-                           const Topology& topology, const GpuGroup& group) {
-  Pricer pricer(scenario, topology, group);
+                           const Topology& topology, const GpuGroup& tensor_group,
+                           const GpuGroup& data_group) {
+  Pricer pricer(scenario, topology, tensor_group, data_group);
   return {profile(pricer, ledger.forward, true), profile(pricer, ledger.backward, false)};
 }
 

@@ -24,15 +24,13 @@ struct TimedDelta {
 
 /// What one kind of op does on one stage.
 struct OpProfile {
-  Seconds duration{};              // with tp_comm
-  Seconds tp_comm{};               // tensor-parallel communication inside it
+  Seconds duration{};              // with comm
+  Seconds comm{};                  // communication inside it that no compute hides
   std::vector<TimedDelta> deltas;  // in time order
 };
 
 struct StageProfile {
-  OpProfile forward, backward, input_gradient, weight_gradient;
-
-  const OpProfile& of(OpKind kind) const;
+  OpProfile forward, backward;
 };
 
 /// One member's share of a collective of the data-parallel group: a start-up time, then flows that

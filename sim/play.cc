@@ -89,7 +89,8 @@ class Play {
   }
   bool is_last(Stage stage) const { return stage.index() + 1 == num_stages(); }
   const OpProfile& profile(const Op& op) const {
-    return plan_.stages[op.stage.index()].of(op.kind);
+    const StageProfile& stage = plan_.stages[op.stage.index()];
+    return op.kind == OpKind::F ? stage.forward : stage.backward;
   }
   std::size_t gpu(std::size_t player) const {
     return plan_.replicas[players_[player].replica].gpus[players_[player].rank.index()];
@@ -333,7 +334,7 @@ void Play::op_ended(std::size_t number) {
                       !player.backward_seen[chunk.index()]);
     book_result(player, op);
   }
-  const bool backward = op.kind == OpKind::B || op.kind == OpKind::W;
+  const bool backward = op.kind == OpKind::B;
   if (backward) player.backward_seen[chunk.index()] = true;
   // The hooks of the chunk's last backward reduce its gradients.
   const bool last = op.microbatch.index() + 1 == num_microbatches();
@@ -351,7 +352,6 @@ void Play::op_ended(std::size_t number) {
 /// The output of a forward waits to be sent. The gradient a backward received is used up, and the
 /// gradient of its input takes its place.
 void Play::book_result(const Player& player, const Op& op) {
-  if (op.kind == OpKind::W) return;
   if (op.kind == OpKind::F) {
     if (!is_last(op.stage)) book(player, Category::p2p_buffers, plan_.message_bytes);
     return;
@@ -398,7 +398,8 @@ void Play::send(std::size_t number) {
   Wire& wire = wires_[number];
   wire.sent = true;
   // A free send needs nobody to expect it.
-  if (wire.expected || plan_.hop_latency) start_wire(number);
+  const bool free = plan_.hop_latency && !wire.tied_embedding;
+  if (wire.expected || free) start_wire(number);
 }
 
 void Play::expect(std::size_t number) {
@@ -680,20 +681,6 @@ void Play::report_deadlock() const {
 }
 
 }  // namespace
-
-const OpProfile& StageProfile::of(OpKind kind) const {
-  switch (kind) {
-    case OpKind::F:
-      return forward;
-    case OpKind::B:
-      return backward;
-    case OpKind::I:
-      return input_gradient;
-    case OpKind::W:
-      return weight_gradient;
-  }
-  return forward;
-}
 
 StepTrace play(const Plan& plan, Engine& engine, const Progress& progress) {
   return Play(plan, engine, progress).run();

@@ -75,8 +75,8 @@ void Recorder::op_ends(Rank rank, const Op& op, const OpProfile& profile, Second
             .stage = op.stage,
             .microbatch = op.microbatch};
   // Rounded apart from the span, so it could exceed an op that is nothing but communication.
-  span.tp_comm_ns = std::min<std::int64_t>(std::llround(profile.tp_comm.value() * 1e9),
-                                           span.end_ns - span.begin_ns);
+  span.comm_ns =
+      std::min<std::int64_t>(std::llround(profile.comm.value() * 1e9), span.end_ns - span.begin_ns);
   trace_.ranks[rank.index()].spans.push_back(span);
 }
 

@@ -25,40 +25,27 @@ std::vector<Program> make_programs(const Scenario& scenario, const Schedule& sch
        .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
 }
 
-GpuGroup tensor_parallel_group(const Parallel& parallel, int data, Rank rank) {
-  GpuGroup group;
-  for (int tensor = 0; tensor < parallel.tensor_model_parallel_size; ++tensor) {
-    group.push_back(static_cast<std::size_t>(global_rank(parallel, {tensor, data, rank})));
-  }
-  return group;
-}
-
-GpuGroup data_parallel_group(const Parallel& parallel, int tensor, Rank rank) {
-  GpuGroup group;
-  for (int data = 0; data < parallel.data_parallel_size; ++data) {
-    group.push_back(static_cast<std::size_t>(global_rank(parallel, {tensor, data, rank})));
-  }
-  return group;
-}
-
 Replica make_replica(const Scenario& scenario, const Topology& topology, const Schedule& schedule,
                      const std::vector<DataParallelTraffic>& traffic, int data, int tensor) {
   const Parallel& parallel = scenario.parallel;
-  const bool sharded = scenario.train.sharding != Sharding::no_shard;
-  const auto reduce = sharded ? Collective::reduce_scatter : Collective::all_reduce;
+  const auto reduce = scenario.train.sharding == Sharding::no_shard ? Collective::all_reduce
+                                                                    : Collective::reduce_scatter;
+  // ZeRO-3 gathers and scatters inside its ops: nothing is left for the end of the step.
+  const bool inside_ops = scenario.train.sharding == Sharding::optim_grads_params;
   Replica replica{.lane = tensor};
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     replica.gpus.push_back(
         static_cast<std::size_t>(global_rank(parallel, {tensor, data, Rank{rank}})));
   }
   for (int stage = 0; stage < schedule.num_stages(); ++stage) {
-    const GpuGroup group = data_parallel_group(parallel, tensor, schedule.rank_of(Stage{stage}));
-    const DataParallelTraffic& bytes = traffic[static_cast<std::size_t>(stage)];
-    const auto position = static_cast<std::size_t>(data);
-    replica.grad_sync.push_back(
-        ring_share(topology, group, position, reduce, bytes.gradient_bytes));
+    const Coordinates place{tensor, data, schedule.rank_of(Stage{stage})};
+    const GpuGroup group = data_group(parallel, place);
+    const int gpu = global_rank(parallel, place);
+    const DataParallelTraffic bytes =
+        inside_ops ? DataParallelTraffic{} : traffic[static_cast<std::size_t>(stage)];
+    replica.grad_sync.push_back(ring_share(topology, group, gpu, reduce, bytes.gradient_bytes));
     replica.param_sync.push_back(
-        ring_share(topology, group, position, Collective::all_gather, bytes.parameter_bytes));
+        ring_share(topology, group, gpu, Collective::all_gather, bytes.parameter_bytes));
   }
   return replica;
 }
@@ -117,9 +104,11 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
 
   std::vector<DataParallelTraffic> traffic;
   for (const StageLayout& layout : stage_layouts(scenario)) {
-    const Rank rank = schedule.rank_of(Stage{static_cast<int>(plan.stages.size())});
+    const Coordinates place{.pipeline =
+                                schedule.rank_of(Stage{static_cast<int>(plan.stages.size())})};
     plan.stages.push_back(stage_profile(scenario, chunk_ledger(scenario, layout), topology,
-                                        tensor_parallel_group(parallel, 0, rank)));
+                                        tensor_group(parallel, place),
+                                        data_group(parallel, place)));
     traffic.push_back(data_parallel_traffic(scenario, layout));
   }
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {

@@ -91,8 +91,8 @@ class Checker {
     if (span.end_ns > trace_.step_ns) {
       return fmt::format("ends at {} ns, after the step's {} ns", span.end_ns, trace_.step_ns);
     }
-    if (span.tp_comm_ns < 0 || span.tp_comm_ns > span.end_ns - span.begin_ns) {
-      return fmt::format("has {} ns of communication in a span of {} ns", span.tp_comm_ns,
+    if (span.comm_ns < 0 || span.comm_ns > span.end_ns - span.begin_ns) {
+      return fmt::format("has {} ns of communication in a span of {} ns", span.comm_ns,
                          span.end_ns - span.begin_ns);
     }
     if (!is_op(span.kind)) return {};

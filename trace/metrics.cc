@@ -38,7 +38,7 @@ void add_time(const RankTrace& rank, std::int64_t step_ns, RankMetrics& metrics)
   int in_flight = 0;
   for (const Span& span : rank.spans) {
     const bool computes = is_op(span.kind) || span.kind == SpanKind::optimizer;
-    const std::int64_t busy_ns = computes ? duration_ns(span) - span.tp_comm_ns : 0;
+    const std::int64_t busy_ns = computes ? duration_ns(span) - span.comm_ns : 0;
     metrics.busy_ns += busy_ns;
     metrics.exposed_comm_ns += duration_ns(span) - busy_ns;
     // A weight gradient comes after its input gradient: the microbatch left flight there.

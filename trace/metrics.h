@@ -20,9 +20,9 @@ struct RankMetrics {
   std::array<std::int64_t, kNumCategories> peak_by_category{};
   int peak_in_flight = 0;  // (microbatch, chunk) pairs: forward done, backward not
   // busy + bubble + exposed_comm = step, to the nanosecond.
-  std::int64_t busy_ns = 0;          // computing: ops without their TP communication, optimizer
-  std::int64_t bubble_ns = 0;        // idle
-  std::int64_t exposed_comm_ns = 0;  // TP communication in ops, and waits on the wire
+  std::int64_t busy_ns = 0;    // computing: ops without the communication inside them, optimizer
+  std::int64_t bubble_ns = 0;  // idle
+  std::int64_t exposed_comm_ns = 0;  // communication in ops, and waits on the wire
   /// Sum of each category's own maximum: what adding up peaks would say. Never below the peak.
   std::int64_t naive_sum_bytes = 0;
 };

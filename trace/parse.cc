@@ -115,7 +115,7 @@ class Reader {
     const int num_rows = table.kind_size();
     same_length(table.gap_ns(), num_rows, field + ".gap_ns");
     same_length(table.duration_ns(), num_rows, field + ".duration_ns");
-    same_length(table.tp_comm_ns(), num_rows, field + ".tp_comm_ns");
+    same_length(table.comm_ns(), num_rows, field + ".comm_ns");
     same_length(table.stage(), num_rows, field + ".stage");
     same_length(table.microbatch(), num_rows, field + ".microbatch");
     spans.reserve(static_cast<std::size_t>(num_rows));
@@ -128,7 +128,7 @@ class Reader {
       span.kind = static_cast<SpanKind>(table.kind(i));
       span.begin_ns = later(now_ns, table.gap_ns(i));
       span.end_ns = now_ns = later(span.begin_ns, table.duration_ns(i));
-      span.tp_comm_ns = bounded(table.tp_comm_ns(i), kMaxStepNs);
+      span.comm_ns = bounded(table.comm_ns(i), kMaxStepNs);
       span.stage = Stage{table.stage(i)};
       span.microbatch = Microbatch{table.microbatch(i)};
     }

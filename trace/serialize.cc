@@ -13,7 +13,7 @@ void write(const std::vector<Span>& spans, step_trace::Spans& out) {
     out.add_kind(static_cast<step_trace::SpanKind>(span.kind));
     out.add_gap_ns(static_cast<std::uint64_t>(span.begin_ns - now_ns));
     out.add_duration_ns(static_cast<std::uint64_t>(span.end_ns - span.begin_ns));
-    out.add_tp_comm_ns(static_cast<std::uint64_t>(span.tp_comm_ns));
+    out.add_comm_ns(static_cast<std::uint64_t>(span.comm_ns));
     out.add_stage(span.stage.value);
     out.add_microbatch(span.microbatch.value);
     now_ns = span.end_ns;

@@ -38,9 +38,9 @@ struct Span {
   SpanKind kind = SpanKind::forward;
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
-  std::int64_t tp_comm_ns = 0;  // tensor-parallel communication inside an op, part of the span
-  Stage stage{-1};              // -1: not an op
-  Microbatch microbatch{-1};    // -1: not an op
+  std::int64_t comm_ns = 0;   // communication inside an op that nothing hides, part of the span
+  Stage stage{-1};            // -1: not an op
+  Microbatch microbatch{-1};  // -1: not an op
 
   bool operator==(const Span&) const = default;
 };

@@ -187,9 +187,9 @@ class Writer {
       put(FMT_COMPILE(R"(,"cat":"{}","cname":"{}")"), cat, colour(span.kind));
       if (is_op(span.kind)) {
         put(FMT_COMPILE(
-                R"(,"args":{{"stage":{},"chunk":{},"microbatch":{},"tp_comm_us":{}.{:03}}})"),
+                R"(,"args":{{"stage":{},"chunk":{},"microbatch":{},"exposed_comm_us":{}.{:03}}})"),
             span.stage.value, chunks_[span.stage.index()].value, span.microbatch.value,
-            span.tp_comm_ns / 1000, span.tp_comm_ns % 1000);
+            span.comm_ns / 1000, span.comm_ns % 1000);
       }
       out_ += '}';
     }

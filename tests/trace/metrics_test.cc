@@ -40,7 +40,7 @@ TEST(Metrics, BusyBubbleAndExposedAddUpToTheStepOnEachRank) {
         const StepMetrics metrics = compute_metrics(sample_trace({.num_ranks = p,
                                                                   .num_microbatches = m,
                                                                   .message_ns = 333'333,
-                                                                  .tp_comm_ns = 77'777,
+                                                                  .comm_ns = 77'777,
                                                                   .optimizer_ns = 1'234'567,
                                                                   .num_chunks = v}));
         for (const RankMetrics& rank : metrics.ranks) {

@@ -91,7 +91,7 @@ class Player {
     const std::int64_t end = begin + (forward ? shape_.forward_ns : shape_.backward_ns);
     wait_for_message(rank, ready, begin);
     trace_.ranks[rank].spans.push_back(
-        {op.kind, begin, end, shape_.tp_comm_ns, Stage{op.stage}, Microbatch{op.microbatch}});
+        {op.kind, begin, end, shape_.comm_ns, Stage{op.stage}, Microbatch{op.microbatch}});
     remember(rank, op, begin, end);
     free_ns_[rank] = end;
     end_ns_[{op.kind, op.stage, op.microbatch}] = end;

@@ -12,7 +12,7 @@ struct SampleShape {
   std::int64_t forward_ns = 1'000'000;
   std::int64_t backward_ns = 2'000'000;
   std::int64_t message_ns = 0;
-  std::int64_t tp_comm_ns = 0;  // inside each op
+  std::int64_t comm_ns = 0;  // inside each op
   std::int64_t optimizer_ns = 0;
   int num_chunks = 1;
 };

@@ -18,7 +18,7 @@ StepTrace rich_trace() {
   return sample_trace({.num_ranks = 3,
                        .num_microbatches = 5,
                        .message_ns = 123'457,
-                       .tp_comm_ns = 10'001,
+                       .comm_ns = 10'001,
                        .optimizer_ns = 1'000'003,
                        .num_chunks = 2});
 }
@@ -95,7 +95,7 @@ TEST(StepTrace, SpansOfARankAreDisjointAndInOrder) {
             "ranks[0].spans[0]: ends at -5 ns, before it begins at 0 ns");
   EXPECT_EQ(problem_after([](StepTrace& t) { t.ranks[0].spans.back().end_ns += 1; }),
             "ranks[0].spans[5]: ends at 12000001 ns, after the step's 12000000 ns");
-  EXPECT_EQ(problem_after([](StepTrace& t) { t.ranks[0].spans[0].tp_comm_ns = 1'000'001; }),
+  EXPECT_EQ(problem_after([](StepTrace& t) { t.ranks[0].spans[0].comm_ns = 1'000'001; }),
             "ranks[0].spans[0]: has 1000001 ns of communication in a span of 1000000 ns");
 }
 

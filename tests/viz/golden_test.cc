@@ -18,7 +18,7 @@ void expect_golden(const std::string& file, const std::string& text) {
 
 TEST(Golden, EveryFormOfTwoRanksAndThreeMicrobatches) {
   const StepTrace trace =
-      testing::sample_trace({.message_ns = 200'000, .tp_comm_ns = 50'000, .optimizer_ns = 500'000});
+      testing::sample_trace({.message_ns = 200'000, .comm_ns = 50'000, .optimizer_ns = 500'000});
   const StepMetrics metrics = compute_metrics(trace);
   expect_golden("two_ranks.chrome.json", to_chrome_json(trace));
   expect_golden("two_ranks.memory.csv", to_memory_csv(trace));
