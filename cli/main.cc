@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "pipeledger 0.1.0");
   add_run_command(app);
+  add_ledger_command(app);
   add_topology_command(app);
   add_schedule_command(app);
   add_view_command(app);

@@ -248,7 +248,7 @@ std::string_view name(Convention convention) {
     case Convention::korthikanti:
       return "korthikanti";
     case Convention::train_ledger:
-      return "train_ledger";
+      return "train-ledger";
   }
   PIPELEDGER_CHECK(false, "convention={}", static_cast<int>(convention));
   return {};
@@ -259,11 +259,9 @@ std::string_view leaves_out(Convention convention) {
     case Convention::exact:
       return "buffer padding, temporaries inside a layer, CUDA context, NCCL, allocator slack";
     case Convention::megatron:
-      return "grouped queries, SwiGLU's third matrix, dropout off, full recompute, uneven splits, "
-             "biases";
+      return "grouped queries, SwiGLU's third matrix, dropout off, full recompute, uneven splits";
     case Convention::korthikanti:
-      return "norm statistics, grouped queries, f other than 4h, dropout off, token ids, recompute "
-             "workspace";
+      return "grouped queries, f other than 4h, dropout off, statistics, token ids, workspace";
     case Convention::train_ledger:
       return "every parallel axis, recompute, embedding, f other than 4h, dropout off";
   }

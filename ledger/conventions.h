@@ -78,7 +78,7 @@ struct ConventionPrices {
 };
 ConventionPrices convention_prices(const Scenario& scenario);
 
-/// The name of a convention as the scenario spells it: "train_ledger".
+/// The name of a convention as a scenario file spells it: "train-ledger".
 std::string_view name(Convention convention);
 /// What a convention leaves out, in one line.
 std::string_view leaves_out(Convention convention);
