@@ -143,7 +143,7 @@ TEST(ChunkLedger, TheFirstStepOfALaterStageReceivesItsInput) {
             "layer 3: activations+1024 | activations+11584\n"
             "layer 4: - | activations+12608\n"
             "layer 5: - | activations+12608\n"
-            "head: logits+6208 | activations+2080 logits-2048\n");
+            "head: logits+2048 | activations+2080 logits+4160 logits-2048\n");
   EXPECT_EQ(text(chunk.backward, 1),
             "head: logits+2048 | activations-2080 logits-6208\n"
             "layer 5: - | activations-12608\n"
@@ -198,7 +198,7 @@ TEST(ChunkLedger, AHeadAloneOnItsStageReceivesTheFinalNormsInput) {
   const Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
   const ChunkLedger chunk = chunk_ledger(scenario, {.first_layer = 6, .head = true});
   EXPECT_EQ(text(chunk.forward, 1),
-            "head: logits+6208 activations+1024 | activations+1056 logits-2048\n");
+            "head: logits+2048 activations+1024 | activations+1056 logits+4160 logits-2048\n");
 }
 
 TEST(ChunkLedger, Zero3HoldsAPartsWholeParametersWhileItRuns) {
