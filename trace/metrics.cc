@@ -108,14 +108,11 @@ StepMetrics compute_metrics(const StepTrace& trace) {
 }
 
 const Span* span_at(const RankTrace& rank, std::int64_t time_ns) {
-  const auto after =
-      std::upper_bound(rank.spans.begin(), rank.spans.end(), time_ns,
-                       [](std::int64_t time, const Span& span) { return time < span.begin_ns; });
-  if (after == rank.spans.begin()) return nullptr;
-  // The last span that has begun; where it begins, one of no length may end too.
-  const Span& span = *std::prev(after);
-  if (time_ns <= span.end_ns) return &span;
-  return nullptr;
+  const auto reaches =
+      std::lower_bound(rank.spans.begin(), rank.spans.end(), time_ns,
+                       [](const Span& span, std::int64_t time) { return span.end_ns < time; });
+  if (reaches == rank.spans.end() || reaches->begin_ns > time_ns) return nullptr;
+  return &*reaches;
 }
 
 }  // namespace pipeledger

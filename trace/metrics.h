@@ -43,8 +43,8 @@ struct StepMetrics {
 /// Requires: check(trace) is empty.
 StepMetrics compute_metrics(const StepTrace& trace);
 
-/// What `rank` does at `time_ns`: the span that covers it (begin <= time < end), else the one that
-/// ends there, else nullptr.
+/// What `rank` does at `time_ns`: the span that covers it (begin < time <= end: what an op leaves
+/// behind is born as it ends), else the one that begins there, else nullptr.
 const Span* span_at(const RankTrace& rank, std::int64_t time_ns);
 
 }  // namespace pipeledger

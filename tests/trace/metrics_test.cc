@@ -118,12 +118,13 @@ TEST(Metrics, AnUnusedTraceHasNoBubbleAndNoNan) {
   EXPECT_EQ(metrics.ranks[0].bubble_ns, trace.step_ns);
 }
 
-TEST(SpanAt, AnInstantBelongsToTheSpanThatBeginsThere) {
+TEST(SpanAt, AnInstantBelongsToTheSpanThatEndsThere) {
   const StepTrace trace = sample_trace({.num_ranks = 2, .num_microbatches = 3});
   const RankTrace& last = trace.ranks[1];
   EXPECT_EQ(span_at(last, 999'999), nullptr);
   EXPECT_EQ(span_at(last, 1'000'000)->kind, SpanKind::forward);
-  EXPECT_EQ(span_at(last, 2'000'000)->kind, SpanKind::backward);
+  EXPECT_EQ(span_at(last, 2'000'000)->kind, SpanKind::forward);  // where it ends
+  EXPECT_EQ(span_at(last, 2'000'001)->kind, SpanKind::backward);
   EXPECT_EQ(span_at(last, 9'999'999)->kind, SpanKind::backward);
   EXPECT_EQ(span_at(last, 10'000'000)->kind, SpanKind::backward);  // where it ends
   EXPECT_EQ(span_at(last, 10'000'001), nullptr);
