@@ -112,6 +112,9 @@ const Span* span_at(const RankTrace& rank, std::int64_t time_ns) {
       std::lower_bound(rank.spans.begin(), rank.spans.end(), time_ns,
                        [](const Span& span, std::int64_t time) { return span.end_ns < time; });
   if (reaches == rank.spans.end() || reaches->begin_ns > time_ns) return nullptr;
+  const auto next = std::next(reaches);
+  const bool op_begins = next != rank.spans.end() && next->begin_ns == time_ns && is_op(next->kind);
+  if (!is_op(reaches->kind) && op_begins) return &*next;
   return &*reaches;
 }
 

@@ -44,7 +44,8 @@ struct StepMetrics {
 StepMetrics compute_metrics(const StepTrace& trace);
 
 /// What `rank` does at `time_ns`: the span that covers it (begin < time <= end: what an op leaves
-/// behind is born as it ends), else the one that begins there, else nullptr.
+/// behind is born as it ends), else the one that begins there, else nullptr. An op that begins as a
+/// wait ends goes before the wait.
 const Span* span_at(const RankTrace& rank, std::int64_t time_ns);
 
 }  // namespace pipeledger
