@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -19,6 +20,11 @@ namespace {
 constexpr int kGzipWindowBits = 15 + 16;
 constexpr int kMemLevel = 8;  // zlib's default
 
+/// "cannot be read: No such file or directory", as far as the system has said why.
+std::string because(const std::string& what) {
+  return errno == 0 ? what : fmt::format("{}: {}", what, std::generic_category().message(errno));
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -26,10 +32,11 @@ std::string read_file(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, error)) {
     throw InputError({{.message = "is a folder, not a file", .file = path.string()}});
   }
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::ostringstream bytes;
   if (in) bytes << in.rdbuf();
-  if (!in) throw InputError({{.message = "cannot be read", .file = path.string()}});
+  if (!in) throw InputError({{.message = because("cannot be read"), .file = path.string()}});
   return std::move(bytes).str();
 }
 
@@ -38,12 +45,14 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
   const std::filesystem::path temporary = fmt::format("{}.tmp{}", path.string(), ::getpid());
   std::error_code error;
   {
+    errno = 0;
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     out.close();
     if (!out) {
+      const std::string why = because("cannot be written");
       std::filesystem::remove(temporary, error);
-      throw RunError(fmt::format("{}: cannot be written", path.string()));
+      throw RunError(fmt::format("{}: {}", path.string(), why));
     }
   }
   std::filesystem::rename(temporary, path, error);

@@ -1,35 +1,91 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <exception>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/problem.h"
 #include "cli/command.h"
+#include "cli/help.h"
+
+namespace pipeledger {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongInput = 2;
+
+void add_commands(CLI::App& app) {
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Show this help");
+  app.set_version_flag("--version", "pipeledger " PIPELEDGER_VERSION, "Show the version");
+  app.require_subcommand(1);
+  add_run_command(app);
+  add_ledger_command(app);
+  add_schedule_command(app);
+  add_topology_command(app);
+  add_view_command(app);
+  app.footer(
+      "Examples:\n"
+      "  pipeledger run examples/llama3-70b-tp8-pp8.yaml\n"
+      "  pipeledger run examples/llama3-70b-tp8-pp8.yaml -o out --set sim.runtime=ideal\n"
+      "Each command has a --help with its options.");
+}
+
+/// All of them, as far as a reader follows: a file of another kind has one on every line.
+void print_problems(const std::vector<Problem>& problems) {
+  constexpr std::size_t kMaxLines = 100;
+  for (std::size_t i = 0; i < std::min(problems.size(), kMaxLines); ++i)
+    fmt::print(stderr, "{}\n", to_text(problems[i]));
+  if (problems.size() > kMaxLines) fmt::print(stderr, "and {} more\n", problems.size() - kMaxLines);
+}
+
+int parse_and_do(CLI::App& app, int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "{}", app.help());
+    return kWrongInput;
+  }
+  const std::string first = argv[1];
+  const bool asks = first == "-h" || first == "--help" || first == "--version";
+  if (!asks && !is_command(app, first)) {
+    fmt::print(stderr, "{}\n", unknown_command(app, first));
+    return kWrongInput;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "{}\n", complaint(app, error));
+    return kWrongInput;
+  }
+  return kDone;
+}
+
+}  // namespace
+}  // namespace pipeledger
 
 int main(int argc, char** argv) {
   using namespace pipeledger;
+  // A file over the shell's limit is then a write that fails, and what it left is removed.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Simulates one training step of a large model: memory, time and communication.",
                "pipeledger");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "pipeledger 0.1.0");
-  add_run_command(app);
-  add_ledger_command(app);
-  add_topology_command(app);
-  add_schedule_command(app);
-  add_view_command(app);
-
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const bool wrong = error.get_exit_code() != 0;
-    app.exit(error);
-    return wrong ? 2 : 0;
+    add_commands(app);
+    const int status = parse_and_do(app, argc, argv);
+    if (std::fflush(stdout) != 0) throw RunError("stdout cannot be written");
+    return status;
   } catch (const InputError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
+    print_problems(error.problems());
+    return kWrongInput;
   } catch (const std::exception& error) {
     fmt::print(stderr, "pipeledger: {}\n", error.what());
-    return 1;
+    return kFailed;
   }
-  return 0;
 }

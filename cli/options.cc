@@ -4,21 +4,37 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/problem.h"
+#include "base/text.h"
 
 namespace pipeledger {
 
 void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
   command.add_option("SCENARIO", options.path, "A scenario: .yaml, .json or .textproto")
-      ->required()
-      ->type_name("");
+      ->required();
   command
-      .add_option("--set", options.overrides,
-                  "Override a field, e.g. --set train.global_batch_size=64; may be repeated")
+      .add_option(
+          "--set", options.overrides,
+          "Override a field of the scenario, e.g. train.global_batch_size=64; may be repeated")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
+}
+
+void add_format_option(CLI::App& command, std::string& format,
+                       const std::vector<std::string>& names, const std::string& text) {
+  const auto known = [names](const std::string& word) -> std::string {
+    if (std::find(names.begin(), names.end(), word) != names.end()) return "";
+    const std::string close = nearest(word, names);
+    return fmt::format("'{}' is not one of {}{}", word, join(names),
+                       close.empty() ? "" : fmt::format("; did you mean {}?", close));
+  };
+  command.add_option("--format", format, text)
+      ->check(CLI::Validator(known, ""))
+      ->type_name("NAME")
+      ->capture_default_str();
 }
 
 Scenario load(const ScenarioOptions& options) {

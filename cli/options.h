@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/problem.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {
@@ -17,8 +18,22 @@ struct ScenarioOptions {
 /// SCENARIO and --set.
 void add_scenario_options(CLI::App& command, ScenarioOptions& options);
 
+/// --format, one of `names`, of which `format` is the default; `text` says what each is.
+void add_format_option(CLI::App& command, std::string& format,
+                       const std::vector<std::string>& names, const std::string& text);
+
 /// Throws InputError, for an override without '=' too.
 Scenario load(const ScenarioOptions& options);
+
+/// What `work` gives; its problems get the file, line and column of their fields.
+template <typename Work>
+auto with_positions(const Scenario& scenario, Work&& work) {
+  try {
+    return work();
+  } catch (const InputError& error) {
+    throw locate(scenario, error);
+  }
+}
 
 /// Columns of the terminal on stdout; 100 when it is none.
 int terminal_width();

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -26,41 +27,84 @@ struct RunOptions {
   std::string format = "text";
 };
 
-/// On a terminal, after the first second of a long run; silent otherwise.
-Progress progress_on_terminal() {
-  if (!::isatty(STDERR_FILENO)) return {};
-  return [](double done) { fmt::print(stderr, "\rsimulating {:3.0f} %", 100 * done); };
+/// On a terminal: one line on stderr, from the second second of a run to its end.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (shown_) fmt::print(stderr, "\r{}", kEraseToEnd);
+  }
+
+  /// Shows the share that is done, no more often than kInterval. Empty where stderr is no terminal.
+  Progress callback() {
+    if (!terminal_) return {};
+    return [this](double done) {
+      if (Clock::now() < next_) return;
+      show(fmt::format("simulating {:.0f} %", 100 * done));
+    };
+  }
+
+  /// In the first second: nothing.
+  void show(const std::string& text) {
+    if (!terminal_ || Clock::now() < begin_ + kPatience) return;
+    next_ = Clock::now() + kInterval;
+    shown_ = true;
+    fmt::print(stderr, "\r{}{}", text, kEraseToEnd);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr const char* kEraseToEnd = "\x1b[K";
+  static constexpr std::chrono::milliseconds kPatience{1000};
+  static constexpr std::chrono::milliseconds kInterval{200};
+
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_ = begin_;
+  bool shown_ = false;
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+};
+
+struct OutputFile {
+  std::string name;
+  std::string bytes;
+};
+
+/// Every file is ready before the first is written. `progress` names the one in work.
+std::vector<OutputFile> draw_outputs(const StepTrace& trace, const StepMetrics& metrics,
+                                     ProgressLine& progress) {
+  std::vector<OutputFile> files;
+  const auto add = [&](const std::string& name, auto draw) {
+    progress.show("drawing " + name);
+    files.push_back({name, draw()});
+  };
+  add("summary.json", [&] { return to_summary_json(trace, metrics); });
+  add("memory.csv", [&] { return to_memory_csv(trace); });
+  add("step.pb", [&] { return serialize(trace); });
+  add("step.svg", [&] { return to_svg(trace, metrics); });
+  add("trace.json.gz", [&] { return gzip(to_chrome_json(trace)); });
+  return files;
 }
 
-void write_outputs(const fs::path& folder, const StepTrace& trace, const StepMetrics& metrics) {
+void write_outputs(const fs::path& folder, const std::vector<OutputFile>& files) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw RunError(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+    throw RunError(fmt::format("{}: cannot be made: {}; choose another folder with -o",
+                               folder.string(), error.message()));
   }
-  write_file(folder / "summary.json", to_summary_json(trace, metrics));
-  write_file(folder / "memory.csv", to_memory_csv(trace));
-  write_file(folder / "step.pb", serialize(trace));
-  write_file(folder / "step.svg", to_svg(trace, metrics));
-  write_file(folder / "trace.json.gz", gzip(to_chrome_json(trace)));
+  for (const OutputFile& file : files) write_file(folder / file.name, file.bytes);
 }
 
-void run(const RunOptions& options) {
+/// What goes to stdout. The progress line is gone when it is printed.
+std::string run_step(const RunOptions& options) {
   const Scenario scenario = load(options.scenario);
-  const Progress progress = progress_on_terminal();
-  StepTrace trace;
-  try {
-    trace = simulate(scenario, progress);
-  } catch (const InputError& error) {
-    throw locate(scenario, error);
-  }
+  ProgressLine progress;
+  const StepTrace trace =
+      with_positions(scenario, [&] { return simulate(scenario, progress.callback()); });
   const StepMetrics metrics = compute_metrics(trace);
-  if (!options.output.empty()) write_outputs(options.output, trace, metrics);
-  if (options.format == "json") {
-    fmt::print("{}", to_summary_json(trace, metrics));
-  } else {
-    fmt::print("{}", to_terminal_table(trace, metrics, terminal_width(), colour_wanted()));
-  }
+  if (!options.output.empty())
+    write_outputs(options.output, draw_outputs(trace, metrics, progress));
+  if (options.format == "json") return to_summary_json(trace, metrics);
+  return to_terminal_table(trace, metrics, terminal_width(), colour_wanted());
 }
 
 }  // namespace
@@ -70,15 +114,17 @@ void add_run_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("run", "Simulate one step: memory, time and bubble of every rank");
   add_scenario_options(*command, options->scenario);
-  command->add_option("-o,--output", options->output,
-                      "Folder for summary.json, memory.csv, step.svg, trace.json.gz and step.pb");
-  command->add_option("--format", options->format, "What to print")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
+  command
+      ->add_option("-o,--output", options->output,
+                   "Folder for summary.json, memory.csv, step.svg, trace.json.gz (for "
+                   "ui.perfetto.dev) and step.pb (for pipeledger view); default: none is written")
+      ->type_name("FOLDER");
+  add_format_option(*command, options->format, {"text", "json"},
+                    "Of what goes to stdout: text, a table; or json, the summary");
   command->footer(
       "Example:\n"
-      "  pipeledger run examples/llama3-70b-tp8-pp8.yaml -o out --set train.global_batch_size=64");
-  command->callback([options] { run(*options); });
+      "  pipeledger run examples/llama3-70b-tp8-pp8.yaml -o out --set sim.runtime=ideal");
+  command->callback([options] { fmt::print("{}", run_step(*options)); });
 }
 
 }  // namespace pipeledger

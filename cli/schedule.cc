@@ -29,11 +29,8 @@ struct Options {
 
 Schedule from_scenario(const ScenarioOptions& options) {
   const Scenario scenario = load(options);
-  try {
-    return make_schedule(scenario.sim.schedule, schedule_shape(scenario));
-  } catch (const InputError& error) {
-    throw locate(scenario, error);
-  }
+  return with_positions(
+      scenario, [&] { return make_schedule(scenario.sim.schedule, schedule_shape(scenario)); });
 }
 
 /// Problems name the flags instead of the scenario's fields.
@@ -104,24 +101,30 @@ void print_schedule(const Options& options) {
 void add_sources(CLI::App& command, Options& options) {
   add_scenario_options(command, options.scenario);
   CLI::Option* scenario = command.get_option("SCENARIO")->required(false);
-  CLI::Option* name = command.add_option("--name", options.name, "A schedule of the registry");
+  CLI::Option* name =
+      command.add_option("--name", options.name, "A schedule of the registry")->type_name("NAME");
   command.add_option("--file", options.file, "A written schedule: a line a rank, ops as in 2F0")
+      ->type_name("FILE")
       ->excludes(name)
       ->excludes(scenario);
   name->excludes(scenario);
   command.add_option("--ranks", options.shape.num_ranks, "With --name: pipeline ranks")
       ->needs(name)
+      ->type_name("N")
       ->capture_default_str();
   command.add_option("--chunks", options.shape.num_chunks, "With --name: chunks a rank")
       ->needs(name)
+      ->type_name("N")
       ->capture_default_str();
   command.add_option("--microbatches", options.shape.num_microbatches, "With --name: microbatches")
       ->needs(name)
+      ->type_name("N")
       ->capture_default_str();
   command
       .add_option("--group", options.shape.microbatch_group_size_per_vp_stage,
                   "With --name: microbatches in a group (interleaved); default: --ranks")
-      ->needs(name);
+      ->needs(name)
+      ->type_name("N");
 }
 
 }  // namespace
@@ -133,17 +136,17 @@ void add_schedule_command(CLI::App& app) {
   add_sources(*command, *options);
   command->add_flag("--list", options->list, "List the registry");
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
-  command->add_option("--format", options->format, "table, text, grid or json")
-      ->check(CLI::IsMember({"table", "text", "grid", "json"}))
-      ->capture_default_str();
+  add_format_option(*command, options->format, {"table", "text", "grid", "json"},
+                    "table, text (a line a rank, as --file reads), grid (over time) or json");
   command
       ->add_option("--times", options->times, "Columns of F, B, I, W in the grid; default 1,1,1,1")
       ->delimiter(',')
       ->expected(4)
       ->type_name("F,B,I,W");
   command->footer(
-      "Example:\n"
-      "  pipeledger schedule --name 1f1b --ranks 4 --microbatches 8 --format grid --times 1,2,1,1");
+      "Examples:\n"
+      "  pipeledger schedule examples/llama3-70b-vpp.yaml\n"
+      "  pipeledger schedule --name 1f1b --ranks 4 --format grid --times 1,2,1,1");
   command->callback([options] { print_schedule(*options); });
 }
 

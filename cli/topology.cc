@@ -22,33 +22,27 @@ struct Options {
   std::string format = "text";
 };
 
-void print(const Options& options, const Scenario& scenario) {
-  const Topology topology = build_topology(scenario.cluster);
-  if (options.dot == "-") {
-    fmt::print("{}", to_dot(topology));
-    return;
-  }
-  TopologyReport report = describe(scenario, topology);
-  if (!options.route.empty()) {
-    report.route =
-        describe_route(topology, scenario.parallel, options.route.at(0), options.route.at(1));
-  }
-  if (!options.dot.empty()) write_file(options.dot, to_dot(topology));
-  fmt::print("{}", options.format == "json" ? to_json(report) : to_text(report));
-}
-
-void load_and_print(const Options& options) {
+void print_topology(const Options& options) {
   if (options.dot == "-" && (!options.route.empty() || options.format != "text")) {
     throw InputError({Problem{.field = "--dot",
                               .message = "- writes the graph alone to stdout; leave out --route "
                                          "and --format, or name a file"}});
   }
   const Scenario scenario = load(options.scenario);
-  try {
-    print(options, scenario);
-  } catch (const InputError& error) {
-    throw locate(scenario, error);
+  const Topology topology =
+      with_positions(scenario, [&] { return build_topology(scenario.cluster); });
+  if (options.dot == "-") {
+    fmt::print("{}", to_dot(topology));
+    return;
   }
+  TopologyReport report = with_positions(scenario, [&] { return describe(scenario, topology); });
+  // A wrong --route is the command line's, not the scenario's.
+  if (!options.route.empty()) {
+    report.route =
+        describe_route(topology, scenario.parallel, options.route.at(0), options.route.at(1));
+  }
+  if (!options.dot.empty()) write_file(options.dot, to_dot(topology));
+  fmt::print("{}", options.format == "json" ? to_json(report) : to_text(report));
 }
 
 }  // namespace
@@ -65,15 +59,13 @@ void add_topology_command(CLI::App& app) {
   command
       ->add_option("--dot", options->dot, "Write the graph for Graphviz; -: only that, to stdout")
       ->type_name("FILE");
-  command->add_option("--format", options->format, "Of the tables on stdout")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_format_option(*command, options->format, {"text", "json"},
+                    "Of the tables on stdout: text or json");
   command->footer(
       "Examples:\n"
       "  pipeledger topology examples/llama3-70b-tp8-pp8.yaml --route 0 9\n"
       "  pipeledger topology examples/handmade-cluster.yaml --dot cluster.dot");
-  command->callback([options] { load_and_print(*options); });
+  command->callback([options] { print_topology(*options); });
 }
 
 }  // namespace pipeledger

@@ -43,18 +43,16 @@ void add_view_command(CLI::App& app) {
   auto options = std::make_shared<ViewOptions>();
   CLI::App* command = app.add_subcommand("view", "Draw a trace that a run has left");
   command->add_option("TRACE", options->trace, "The step.pb of a run")->required();
-  command
-      ->add_option("--format", options->format,
-                   "table: a rank a row; svg: pipeline above, memory below; chrome: for "
-                   "ui.perfetto.dev; csv: memory over time; summary: JSON figures")
-      ->check(CLI::IsMember({"table", "svg", "chrome", "csv", "summary"}))
-      ->capture_default_str();
+  add_format_option(*command, options->format, {"table", "svg", "chrome", "csv", "summary"},
+                    "table: a rank a row; svg: pipeline above, memory below; chrome: for "
+                    "ui.perfetto.dev; csv: memory over time; summary: JSON figures");
   command
       ->add_option("-o,--output", options->output,
                    "File to write, compressed when it ends in .gz; - is stdout")
+      ->type_name("FILE")
       ->capture_default_str();
   command->footer(
-      "Example:\n"
+      "Examples:\n"
       "  pipeledger run examples/llama3-70b-tp8-pp8.yaml -o out\n"
       "  pipeledger view out/step.pb --format svg -o step.svg");
   command->callback([options] { view(*options); });

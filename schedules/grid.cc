@@ -151,7 +151,8 @@ std::string to_grid(const Schedule& schedule, const OpTimes& times) {
   std::vector<Problem> problems;
   for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
     if (times.of(kind) >= 1) continue;
-    problems.push_back({.message = fmt::format("{} is not a time for {}; take at least 1",
+    problems.push_back({.field = "--times",
+                        .message = fmt::format("{} is not a time for {}; take at least 1",
                                                times.of(kind), letter(kind))});
   }
   if (!problems.empty()) throw InputError(std::move(problems));

@@ -148,7 +148,7 @@ TEST(Grid, ATimeBelowOneIsRefused) {
     to_grid(one_f_one_b({2, 1, 2}), {.forward = 0});
     FAIL() << "a forward of no time passed";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "0 is not a time for F; take at least 1");
+    EXPECT_STREQ(error.what(), "--times: 0 is not a time for F; take at least 1");
   }
 }
 
