@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,13 +28,10 @@ std::vector<Convention> conventions(const Options& options) {
 void print(const Options& options) {
   const std::vector<Convention> asked = conventions(options);
   const Scenario scenario = load(options.scenario);
-  try {
-    const LedgerReport report =
-        describe(scenario, asked.empty() ? std::vector{scenario.sim.convention} : asked);
-    fmt::print("{}", options.format == "json" ? to_json(report) : to_text(report));
-  } catch (const InputError& error) {
-    throw locate(scenario, error);
-  }
+  const LedgerReport report = with_positions(scenario, [&] {
+    return describe(scenario, asked.empty() ? std::vector{scenario.sim.convention} : asked);
+  });
+  print_result(options.format == "json" ? to_json(report) : to_text(report));
 }
 
 }  // namespace
@@ -50,10 +45,8 @@ void add_ledger_command(CLI::App& app) {
       ->add_option("--convention", options->convention,
                    "exact, megatron, korthikanti, train-ledger or all; the scenario's by default")
       ->type_name("NAME");
-  command->add_option("--format", options->format, "Of what goes to stdout")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("NAME")
-      ->capture_default_str();
+  add_format_option(*command, options->format, {"text", "json"},
+                    "Of what goes to stdout: text or json");
   command->footer(
       "Examples:\n"
       "  pipeledger ledger examples/llama3-70b-tp8-pp8.yaml\n"

@@ -1,17 +1,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <memory>
+#include <sstream>
 #include <string>
-#include <vector>
 
 #include "base/problem.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/options.h"
 
 namespace pipeledger {
 namespace {
@@ -37,14 +36,6 @@ void add_commands(CLI::App& app) {
       "Each command has a --help with its options.");
 }
 
-/// All of them, as far as a reader follows: a file of another kind has one on every line.
-void print_problems(const std::vector<Problem>& problems) {
-  constexpr std::size_t kMaxLines = 100;
-  for (std::size_t i = 0; i < std::min(problems.size(), kMaxLines); ++i)
-    fmt::print(stderr, "{}\n", to_text(problems[i]));
-  if (problems.size() > kMaxLines) fmt::print(stderr, "and {} more\n", problems.size() - kMaxLines);
-}
-
 int parse_and_do(CLI::App& app, int argc, char** argv) {
   if (argc < 2) {
     fmt::print(stderr, "{}", app.help());
@@ -58,8 +49,10 @@ int parse_and_do(CLI::App& app, int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& help) {
-    app.exit(help);
+  } catch (const CLI::Success& asked) {
+    std::ostringstream text;
+    app.exit(asked, text);
+    print_result(text.str());
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "{}\n", complaint(app, error));
     return kWrongInput;
@@ -78,11 +71,9 @@ int main(int argc, char** argv) {
                "pipeledger");
   try {
     add_commands(app);
-    const int status = parse_and_do(app, argc, argv);
-    if (std::fflush(stdout) != 0) throw RunError("stdout cannot be written");
-    return status;
+    return parse_and_do(app, argc, argv);
   } catch (const InputError& error) {
-    print_problems(error.problems());
+    fmt::print(stderr, "{}\n", error.what());
     return kWrongInput;
   } catch (const std::exception& error) {
     fmt::print(stderr, "pipeledger: {}\n", error.what());

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
 #include "base/problem.h"
 #include "base/text.h"
@@ -49,6 +52,12 @@ Scenario load(const ScenarioOptions& options) {
     overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
   }
   return load_scenario(options.path, overrides);
+}
+
+void print_result(std::string_view text) {
+  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written == text.size() && std::fflush(stdout) == 0) return;
+  throw RunError("stdout cannot be written: " + std::generic_category().message(errno));
 }
 
 int terminal_width() {

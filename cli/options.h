@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/problem.h"
@@ -34,6 +35,9 @@ auto with_positions(const Scenario& scenario, Work&& work) {
     throw locate(scenario, error);
   }
 }
+
+/// To stdout, at once. Throws RunError when it cannot be written.
+void print_result(std::string_view text);
 
 /// Columns of the terminal on stdout; 100 when it is none.
 int terminal_width();

@@ -124,7 +124,7 @@ void add_run_command(CLI::App& app) {
   command->footer(
       "Example:\n"
       "  pipeledger run examples/llama3-70b-tp8-pp8.yaml -o out --set sim.runtime=ideal");
-  command->callback([options] { fmt::print("{}", run_step(*options)); });
+  command->callback([options] { print_result(run_step(*options)); });
 }
 
 }  // namespace pipeledger

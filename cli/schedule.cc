@@ -70,10 +70,11 @@ void prove(const Schedule& schedule, const std::filesystem::path& file) {
   if (!problems.empty()) throw InputError(std::move(problems));
 }
 
-void print_registry() {
-  for (const ScheduleEntry& entry : schedule_registry()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.summary);
-  }
+std::string registry_table() {
+  std::string table;
+  for (const ScheduleEntry& entry : schedule_registry())
+    table += fmt::format("{:<12} {}\n", entry.name, entry.summary);
+  return table;
 }
 
 std::string form(const Schedule& schedule, const Options& options) {
@@ -87,14 +88,14 @@ std::string form(const Schedule& schedule, const Options& options) {
 }
 
 void print_schedule(const Options& options) {
-  if (options.list) return print_registry();
+  if (options.list) return print_result(registry_table());
   const Schedule schedule = schedule_of(options);
   prove(schedule, options.file);
   if (options.validate) {
-    fmt::print("{}: every op is there once, and none waits for ever\n", schedule.name);
-    return;
+    return print_result(
+        fmt::format("{}: every op is there once, and none waits for ever\n", schedule.name));
   }
-  fmt::print("{}", form(schedule, options));
+  print_result(form(schedule, options));
 }
 
 /// The three places a schedule can come from, of which one is given.

@@ -1,7 +1,5 @@
 #include "topology/topology.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,7 +30,7 @@ void print_topology(const Options& options) {
   const Topology topology =
       with_positions(scenario, [&] { return build_topology(scenario.cluster); });
   if (options.dot == "-") {
-    fmt::print("{}", to_dot(topology));
+    print_result(to_dot(topology));
     return;
   }
   TopologyReport report = with_positions(scenario, [&] { return describe(scenario, topology); });
@@ -42,7 +40,7 @@ void print_topology(const Options& options) {
         describe_route(topology, scenario.parallel, options.route.at(0), options.route.at(1));
   }
   if (!options.dot.empty()) write_file(options.dot, to_dot(topology));
-  fmt::print("{}", options.format == "json" ? to_json(report) : to_text(report));
+  print_result(options.format == "json" ? to_json(report) : to_text(report));
 }
 
 }  // namespace

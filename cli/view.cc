@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 
@@ -31,7 +29,7 @@ void view(const ViewOptions& options) {
   const StepTrace trace = parse_step_trace(read_file(options.trace), options.trace);
   const std::string text = draw(options.format, trace);
   if (options.output == "-") {
-    fmt::print("{}", text);
+    print_result(text);
   } else {
     write_file(options.output, options.output.ends_with(".gz") ? gzip(text) : text);
   }
