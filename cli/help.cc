@@ -117,7 +117,7 @@ std::string one_too_many(const CLI::App& command) {
 /// "Could not convert: --ranks = x", CLI11's words, in ours: what converts here are numbers.
 std::string not_a_number(const std::string& message) {
   const std::string option_and_value = message.substr(message.find("--"));
-  return fmt::format("{} is not a whole number", option_and_value);
+  return fmt::format("{} is not a whole number below 2^31", option_and_value);
 }
 
 std::string see_help(const std::string& sentence, const std::string& command) {

@@ -39,7 +39,7 @@ void print(const Options& options) {
 void add_ledger_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("ledger", "Bytes and flops of each rank, by kind; one layer's tensors");
+      app.add_subcommand("ledger", "Bytes and flops of each rank; one layer's tensors");
   add_scenario_options(*command, options->scenario);
   command
       ->add_option("--convention", options->convention,

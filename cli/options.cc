@@ -17,13 +17,21 @@ namespace pipeledger {
 
 void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
   command.add_option("SCENARIO", options.path, "A scenario: .yaml, .json or .textproto")
-      ->required();
+      ->required()
+      ->check(not_empty());
   command
       .add_option(
           "--set", options.overrides,
           "Override a field of the scenario, e.g. train.global_batch_size=64; may be repeated")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
+}
+
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& word) -> std::string {
+    return word.empty() ? "the name is empty; write one, or leave it out" : "";
+  };
+  return {check, ""};
 }
 
 void add_format_option(CLI::App& command, std::string& format,

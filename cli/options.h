@@ -19,6 +19,9 @@ struct ScenarioOptions {
 /// SCENARIO and --set.
 void add_scenario_options(CLI::App& command, ScenarioOptions& options);
 
+/// For names of files and folders: an empty one, from an unset shell variable, is an error.
+CLI::Validator not_empty();
+
 /// --format, one of `names`, of which `format` is the default; `text` says what each is.
 void add_format_option(CLI::App& command, std::string& format,
                        const std::vector<std::string>& names, const std::string& text);

@@ -118,7 +118,8 @@ void add_run_command(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Folder for summary.json, memory.csv, step.svg, trace.json.gz (for "
                    "ui.perfetto.dev) and step.pb (for pipeledger view); default: none is written")
-      ->type_name("FOLDER");
+      ->type_name("FOLDER")
+      ->check(not_empty());
   add_format_option(*command, options->format, {"text", "json"},
                     "Of what goes to stdout: text, a table; or json, the summary");
   command->footer(

@@ -23,7 +23,7 @@ struct Options {
   bool list = false;
   bool validate = false;
   ScheduleShape shape{.num_ranks = 4, .num_chunks = 1, .num_microbatches = 8};
-  std::vector<int> times = {1, 1, 1, 1};  // of F, B, I, W
+  std::vector<int> times;  // of F, B, I, W; empty: 1 each
   std::string format = "table";
 };
 
@@ -82,6 +82,7 @@ std::string form(const Schedule& schedule, const Options& options) {
   if (options.format == "json") return to_json(schedule);
   if (options.format == "grid") {
     const std::vector<int>& times = options.times;
+    if (times.empty()) return to_grid(schedule);
     return to_grid(schedule, {times.at(0), times.at(1), times.at(2), times.at(3)});
   }
   return to_table(schedule, terminal_width());
@@ -89,6 +90,11 @@ std::string form(const Schedule& schedule, const Options& options) {
 
 void print_schedule(const Options& options) {
   if (options.list) return print_result(registry_table());
+  if (!options.times.empty() && options.format != "grid") {
+    throw InputError({Problem{.field = "--times",
+                              .message = "only the grid has times; add --format grid, or leave "
+                                         "it out"}});
+  }
   const Schedule schedule = schedule_of(options);
   prove(schedule, options.file);
   if (options.validate) {
@@ -102,6 +108,7 @@ void print_schedule(const Options& options) {
 void add_sources(CLI::App& command, Options& options) {
   add_scenario_options(command, options.scenario);
   CLI::Option* scenario = command.get_option("SCENARIO")->required(false);
+  command.get_option("--set")->needs(scenario);
   CLI::Option* name =
       command.add_option("--name", options.name, "A schedule of the registry")->type_name("NAME");
   command.add_option("--file", options.file, "A written schedule: a line a rank, ops as in 2F0")
@@ -135,12 +142,14 @@ void add_schedule_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("schedule", "Each rank's ops in order, with warmup and peak in flight");
   add_sources(*command, *options);
-  command->add_flag("--list", options->list, "List the registry");
+  CLI::Option* list = command->add_flag("--list", options->list, "List the registry");
+  for (const char* source : {"SCENARIO", "--name", "--file"})
+    list->excludes(command->get_option(source));
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
   add_format_option(*command, options->format, {"table", "text", "grid", "json"},
                     "table, text (a line a rank, as --file reads), grid (over time) or json");
   command
-      ->add_option("--times", options->times, "Columns of F, B, I, W in the grid; default 1,1,1,1")
+      ->add_option("--times", options->times, "Columns of F, B, I, W in the grid (default: 1 each)")
       ->delimiter(',')
       ->expected(4)
       ->type_name("F,B,I,W");

@@ -48,7 +48,7 @@ void print_topology(const Options& options) {
 void add_topology_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("topology", "The cluster: its parts and cables, who sits where, routes");
+      app.add_subcommand("topology", "The cluster: parts, cables, who sits where, routes");
   add_scenario_options(*command, options->scenario);
   command->add_option("--route", options->route, "Show the route between two global ranks")
       ->type_size(2)
@@ -56,7 +56,8 @@ void add_topology_command(CLI::App& app) {
       ->type_name("A B");
   command
       ->add_option("--dot", options->dot, "Write the graph for Graphviz; -: only that, to stdout")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   add_format_option(*command, options->format, {"text", "json"},
                     "Of the tables on stdout: text or json");
   command->footer(

@@ -40,7 +40,9 @@ void view(const ViewOptions& options) {
 void add_view_command(CLI::App& app) {
   auto options = std::make_shared<ViewOptions>();
   CLI::App* command = app.add_subcommand("view", "Draw a trace that a run has left");
-  command->add_option("TRACE", options->trace, "The step.pb of a run")->required();
+  command->add_option("TRACE", options->trace, "The step.pb of a run")
+      ->required()
+      ->check(not_empty());
   add_format_option(*command, options->format, {"table", "svg", "chrome", "csv", "summary"},
                     "table: a rank a row; svg: pipeline above, memory below; chrome: for "
                     "ui.perfetto.dev; csv: memory over time; summary: JSON figures");
@@ -48,6 +50,7 @@ void add_view_command(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "File to write, compressed when it ends in .gz; - is stdout")
       ->type_name("FILE")
+      ->check(not_empty())
       ->capture_default_str();
   command->footer(
       "Examples:\n"

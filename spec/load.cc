@@ -31,6 +31,16 @@ Node read_document(std::string_view text, std::string_view format, const std::st
                                            format))});
 }
 
+/// A model's config.json is JSON too: one likely mistake, told once instead of a field at a time.
+void refuse_model_config(const Node& root) {
+  for (const Member& member : root.members) {
+    if (member.key != "architectures" && member.key != "model_type") continue;
+    throw InputError({problem_at({.file = root.position.file}, "",
+                                 "is a model's config.json, not a scenario; name it in a "
+                                 "scenario's model.hf_config")});
+  }
+}
+
 /// Syntax by the file's ending.
 std::string format_of(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
@@ -58,6 +68,7 @@ InputError in_file_order(std::vector<Problem> problems) {
 Scenario parse_scenario(std::string_view text, std::string_view format,
                         const std::filesystem::path& path, const std::vector<Override>& overrides) {
   Node root = read_document(text, format, path.string());
+  refuse_model_config(root);
   FieldReport report;
   for (const Override& change : overrides) apply_override(root, change, report.problems);
   proto::Scenario written;

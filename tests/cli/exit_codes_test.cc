@@ -68,16 +68,23 @@ TEST(ExitCode, IsTwoWhenTheCommandIsUnknown) {
 }
 
 TEST(ExitCode, IsTwoWhenAnArgumentIsWrong) {
-  expect(2, {{"pipeledger run", "SCENARIO is required"},
-             {"pipeledger run a.yaml b.yaml", "'b.yaml' is one argument too many"},
-             {"pipeledger run examples/tiny.json --set a", "--set: 'a' has no path and value"},
-             {"pipeledger ledger examples/tiny.json --convention exat", "nearest: exact"},
-             {"pipeledger schedule", "give a SCENARIO, --name or --file"},
-             {"pipeledger schedule --name 1f2b", "did you mean 1f1b?"},
-             {"pipeledger schedule --name 1f1b --ranks x", "--ranks = x is not a whole number"},
-             {"pipeledger schedule --name 1f1b --format grid --times 1,2,1,0", "--times: 0 is"},
-             {"pipeledger schedule --file stuck.txt", "stuck.txt"},
-             {"pipeledger view noise.pb", "noise.pb: is not a StepTrace"}});
+  expect(2,
+         {{"pipeledger run", "SCENARIO is required"},
+          {"pipeledger run a.yaml b.yaml", "'b.yaml' is one argument too many"},
+          {"pipeledger run examples/tiny.json --set a", "--set: 'a' has no path and value"},
+          {"pipeledger ledger examples/tiny.json --convention exat", "nearest: exact"},
+          {"pipeledger schedule", "give a SCENARIO, --name or --file"},
+          {"pipeledger schedule --name 1f2b", "did you mean 1f1b?"},
+          {"pipeledger schedule --name 1f1b --ranks x", "--ranks = x is not a whole number"},
+          {"pipeledger schedule --name 1f1b --format grid --times 1,2,1,0", "--times: 0 is"},
+          {"pipeledger schedule --file stuck.txt", "stuck.txt"},
+          {"pipeledger schedule --name 1f1b --times 1,2,1,1", "--format grid"},
+          {"pipeledger schedule --name 1f1b --set train.seq_length=1", "--set requires SCENARIO"},
+          {"pipeledger schedule --list --name 1f1b", "--name excludes --list"},
+          {"pipeledger run ''", "SCENARIO: the name is empty"},
+          {"pipeledger run examples/tiny.json -o ''", "--output: the name is empty"},
+          {"pipeledger run examples/llama3-8b-config.json", "model.hf_config"},
+          {"pipeledger view noise.pb", "noise.pb: is not a StepTrace"}});
 }
 
 // The command line is wrong there, not the file.
