@@ -55,8 +55,7 @@ class GraphZone : public routing::NetZoneImpl {
  public:
   GraphZone() : NetZoneImpl("cluster") {}
 
-  std::unordered_map<std::uint64_t, Path> paths;  // by pair of GPUs
-  const Path* starting = nullptr;                 // of the flow that starts now
+  const Path* starting = nullptr;  // of the flow that starts now
 
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> implementations(
       const std::vector<s4u::LinkInRoute>& links) const {
@@ -134,7 +133,8 @@ struct Engine::Impl {
       path.link_numbers.push_back(number);
     }
     path.links = zone->implementations(links);
-    zone->paths.try_emplace(key(pair.first, pair.second), std::move(path));
+    routes.try_emplace(key(pair.first, pair.second), paths.size());
+    paths.push_back(std::move(path));
   }
 
   void load(const Flow& flow, int change) {
@@ -164,6 +164,8 @@ struct Engine::Impl {
   GraphZone* zone = nullptr;                          // owned by the engine
   std::unordered_map<std::size_t, s4u::Host*> hosts;  // by GPU
   std::unordered_map<std::size_t, s4u::Link*> sim_links;
+  std::vector<Path> paths;
+  std::unordered_map<std::uint64_t, Route> routes;  // by pair of GPUs
   std::vector<Load> loads;
   std::vector<Flow> flows;
   std::vector<std::size_t> free_slots;
@@ -189,7 +191,14 @@ void Engine::start_timer(Seconds delay, Token token) {
   Timer::set(s4u::Engine::get_clock() + delay.value(), [this, token] { impl_->on_end(token); });
 }
 
-void Engine::start_flow(GpuPair ends, Bytes bytes, Token token) {
+Engine::Route Engine::route(GpuPair pair) const {
+  const auto found = impl_->routes.find(key(pair.first, pair.second));
+  PIPELEDGER_CHECK(found != impl_->routes.end(), "no route between GPUs {} and {}", pair.first,
+                   pair.second);
+  return found->second;
+}
+
+void Engine::start_flow(Route route, Bytes bytes, Token token) {
   std::size_t slot = impl_->flows.size();
   if (impl_->free_slots.empty()) {
     impl_->flows.emplace_back();
@@ -199,10 +208,7 @@ void Engine::start_flow(GpuPair ends, Bytes bytes, Token token) {
   }
   Impl::Flow& flow = impl_->flows[slot];
   flow.comm = s4u::Comm::sendto_init();
-  const auto path = impl_->zone->paths.find(key(ends.first, ends.second));
-  PIPELEDGER_CHECK(path != impl_->zone->paths.end(), "no route between GPUs {} and {}", ends.first,
-                   ends.second);
-  flow.path = &path->second;
+  flow.path = &impl_->paths[route];
   flow.bytes = bytes.value();
   flow.token = token;
   impl_->load(flow, +1);

@@ -36,8 +36,12 @@ class Engine {
   /// Ends `delay` from now. Requires delay >= 0.
   void start_timer(Seconds delay, Token token);
 
+  /// A prepared pair, to start flows by. Requires a pair that the constructor was given.
+  using Route = std::size_t;
+  Route route(GpuPair pair) const;
+
   /// Ends when `bytes` have crossed the route: its latency, then a fair share of every link on it.
-  void start_flow(GpuPair ends, Bytes bytes, Token token);
+  void start_flow(Route route, Bytes bytes, Token token);
 
   /// Runs until nothing is left to end; `on_end` may start more. Ends at equal times come in the
   /// order in which SimGrid finishes them, which is the same in every run.

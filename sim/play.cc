@@ -30,6 +30,7 @@ Engine::Token token(TokenKind kind, std::size_t number) {
 /// One message between two players.
 struct Wire {
   std::size_t from = 0, to = 0;  // players
+  Engine::Route route = 0;       // of a flow
   Message message{};
   Bytes bytes{};
   bool tied_embedding = false;  // not between stages: the sum of a tied embedding's gradients
@@ -37,6 +38,7 @@ struct Wire {
   bool expected = false;        // the receiver has posted it
   bool done = false;
   Seconds begin{}, end{};
+  std::size_t transfer = 0;  // where the recorder keeps it
 };
 
 enum class Sync { grad, param };
@@ -47,6 +49,7 @@ struct Group {
   std::size_t num_flows_left = 0;
   bool done = false;
   Seconds begin{}, end{};
+  std::size_t transfer = 0;  // where the recorder keeps it
 };
 
 /// How far a player is with the end of its step.
@@ -77,6 +80,7 @@ class Play {
  private:
   void make_players();
   void make_wires();
+  Engine::Route route(const Wire& wire) const;
 
   const Schedule& schedule() const { return plan_.schedule; }
   std::size_t num_ranks() const { return static_cast<std::size_t>(schedule().num_ranks); }
@@ -130,8 +134,7 @@ class Play {
   void step_optimizer(std::size_t number);
 
   void book(const Player& player, Category category, Bytes delta);
-  void record_waits(const Player& player, SpanKind kind,
-                    std::vector<std::pair<Seconds, Seconds>> flights);
+  void record_waits(const Player& player, SpanKind kind);
   [[noreturn]] void report_deadlock() const;
 
   const Plan& plan_;
@@ -143,6 +146,7 @@ class Play {
   std::vector<Group> groups_;    // by sync, lane, stage
   std::vector<std::vector<std::size_t>> lanes_;  // replicas of each
   std::deque<std::size_t> ready_;
+  std::vector<std::pair<Seconds, Seconds>> flights_;  // of what a player awaited
   std::size_t num_at_barrier_ = 0;
   std::size_t num_ops_done_ = 0;
 };
@@ -173,30 +177,40 @@ void Play::make_players() {
 }
 
 void Play::make_wires() {
-  const auto add = [&](std::size_t replica, Stage from, int to, const Message& message) {
-    Wire wire{.message = message, .bytes = plan_.message_bytes};
-    wire.from = replica * num_ranks() + schedule().rank_of(from).index();
-    const bool exists = to >= 0 && to < schedule().num_stages();
-    wire.to = exists ? replica * num_ranks() + schedule().rank_of(Stage{to}).index() : wire.from;
-    wires_.push_back(wire);
+  const auto number = [&](std::size_t replica, Rank rank) {
+    return replica * num_ranks() + rank.index();
   };
+  wires_.reserve(plan_.replicas.size() * (2 * num_stages() * num_microbatches() + 2));
   for (std::size_t replica = 0; replica < plan_.replicas.size(); ++replica) {
     for (const Payload payload : {Payload::activation, Payload::gradient}) {
-      const int step = payload == Payload::activation ? 1 : -1;
       for (int stage = 0; stage < schedule().num_stages(); ++stage) {
+        const int to = payload == Payload::activation ? stage + 1 : stage - 1;
+        const bool exists = to >= 0 && to < schedule().num_stages();
+        Wire wire{.from = number(replica, schedule().rank_of(Stage{stage})),
+                  .bytes = plan_.message_bytes};
+        wire.to = exists ? number(replica, schedule().rank_of(Stage{to})) : wire.from;
+        if (wire.from != wire.to && !plan_.hop_latency) wire.route = route(wire);
         for (int microbatch = 0; microbatch < schedule().num_microbatches; ++microbatch) {
-          add(replica, Stage{stage}, stage + step, {payload, Microbatch{microbatch}, Stage{stage}});
+          wire.message = {payload, Microbatch{microbatch}, Stage{stage}};
+          wires_.push_back(wire);
         }
       }
     }
   }
   for (std::size_t replica = 0; replica < plan_.replicas.size(); ++replica) {
-    const std::size_t first = replica * num_ranks(), last = first + num_ranks() - 1;
+    const std::size_t first = number(replica, Rank{0});
+    const std::size_t last = number(replica, Rank{schedule().num_ranks - 1});
     for (const auto& [from, to] : {std::pair(first, last), std::pair(last, first)}) {
-      wires_.push_back(
-          {.from = from, .to = to, .bytes = plan_.tied_embedding_bytes, .tied_embedding = true});
+      Wire wire{
+          .from = from, .to = to, .bytes = plan_.tied_embedding_bytes, .tied_embedding = true};
+      if (from != to && wire.bytes > Bytes{}) wire.route = route(wire);
+      wires_.push_back(wire);
     }
   }
+}
+
+Engine::Route Play::route(const Wire& wire) const {
+  return engine_.route({gpu(wire.from), gpu(wire.to)});
 }
 
 StepTrace Play::run() {
@@ -413,8 +427,22 @@ void Play::expect(std::size_t number) {
 void Play::start_wire(std::size_t number) {
   Wire& wire = wires_[number];
   wire.begin = engine_.now();
+  const Player& sender = players_[wire.from];
+  if (sender.replica == 0) {
+    const bool activation = wire.message.payload == Payload::activation;
+    wire.transfer = recorder_.transfer_begins(
+        {.kind = wire.tied_embedding ? TransferKind::grad_sync
+                 : activation        ? TransferKind::activation
+                                     : TransferKind::gradient,
+         .from = sender.rank,
+         .to = players_[wire.to].rank,
+         .bytes = wire.bytes.value(),
+         .stage = wire.tied_embedding ? Stage{-1} : wire.message.stage,
+         .microbatch = wire.tied_embedding ? Microbatch{-1} : wire.message.microbatch},
+        wire.begin);
+  }
   if (!plan_.hop_latency || wire.tied_embedding) {
-    engine_.start_flow({gpu(wire.from), gpu(wire.to)}, wire.bytes, token(TokenKind::wire, number));
+    engine_.start_flow(wire.route, wire.bytes, token(TokenKind::wire, number));
   } else if (*plan_.hop_latency > Seconds{}) {
     engine_.start_timer(*plan_.hop_latency, token(TokenKind::wire, number));
   } else {
@@ -434,18 +462,7 @@ void Play::wire_ended(std::size_t number) {
       book(players_[wire.from], Category::p2p_buffers, -wire.bytes);
     }
   }
-  if (players_[wire.from].replica == 0) {
-    recorder_.transfer(
-        {.kind = wire.tied_embedding ? TransferKind::grad_sync
-                 : activation        ? TransferKind::activation
-                                     : TransferKind::gradient,
-         .from = players_[wire.from].rank,
-         .to = players_[wire.to].rank,
-         .bytes = wire.bytes.value(),
-         .stage = wire.tied_embedding ? Stage{-1} : wire.message.stage,
-         .microbatch = wire.tied_embedding ? Microbatch{-1} : wire.message.microbatch},
-        wire.begin, wire.end);
-  }
+  if (players_[wire.from].replica == 0) recorder_.transfer_ends(wire.transfer, wire.end);
   for (const std::size_t end : {wire.from, wire.to}) {
     const Player& player = players_[end];
     const auto is_done = [&](std::size_t awaited) { return wires_[awaited].done; };
@@ -458,15 +475,16 @@ void Play::wire_ended(std::size_t number) {
 
 bool Play::await_wires(std::size_t number, SpanKind kind) {
   Player& player = players_[number];
-  std::vector<std::pair<Seconds, Seconds>> flights;
   for (const std::size_t wire : player.wires) {
-    if (!wires_[wire].done) {
-      player.state = Player::State::awaiting_wires;
-      return false;
-    }
-    flights.emplace_back(wires_[wire].begin, wires_[wire].end);
+    if (wires_[wire].done) continue;
+    player.state = Player::State::awaiting_wires;
+    return false;
   }
-  record_waits(player, kind, std::move(flights));
+  flights_.clear();
+  for (const std::size_t wire : player.wires) {
+    flights_.emplace_back(wires_[wire].begin, wires_[wire].end);
+  }
+  record_waits(player, kind);
   player.wires.clear();
   return true;
 }
@@ -509,6 +527,15 @@ void Play::join(std::size_t number, Sync sync, Chunk chunk) {
     groups_[group].end = engine_.now();
     groups_[group].done = true;
   } else {
+    if (lanes_[lane].front() == 0) {
+      groups_[group].transfer = recorder_.transfer_begins(
+          {.kind = sync == Sync::grad ? TransferKind::grad_sync : TransferKind::param_sync,
+           .from = player.rank,
+           .to = player.rank,
+           .bytes = own.bytes.value(),
+           .stage = stage},
+          engine_.now());
+    }
     engine_.start_timer(own.latency, token(TokenKind::group_starts, group));
   }
 }
@@ -529,7 +556,7 @@ void Play::group_starts(std::size_t number) {
   }
   groups_[number].num_flows_left = flows.size();
   for (const auto& flow : flows) {
-    engine_.start_flow(flow.ends, flow.bytes, token(TokenKind::group_flow, number));
+    engine_.start_flow(engine_.route(flow.ends), flow.bytes, token(TokenKind::group_flow, number));
   }
 }
 
@@ -539,19 +566,10 @@ void Play::group_ended(std::size_t number) {
   group.end = engine_.now();
   const std::size_t lane = number / num_stages() % lanes_.size();
   const Stage stage{static_cast<int>(number % num_stages())};
-  const Sync sync = number < lanes_.size() * num_stages() ? Sync::grad : Sync::param;
   for (const std::size_t replica : lanes_[lane]) {
     const std::size_t member = replica * num_ranks() + schedule().rank_of(stage).index();
     const Player& player = players_[member];
-    if (replica == 0) {
-      recorder_.transfer(
-          {.kind = sync == Sync::grad ? TransferKind::grad_sync : TransferKind::param_sync,
-           .from = player.rank,
-           .to = player.rank,
-           .bytes = share(player, sync, stage).bytes.value(),
-           .stage = stage},
-          group.begin, group.end);
-    }
+    if (replica == 0) recorder_.transfer_ends(group.transfer, group.end);
     const auto is_done = [&](std::size_t awaited) { return groups_[awaited].done; };
     if (player.state == Player::State::awaiting_groups &&
         std::all_of(player.groups.begin(), player.groups.end(), is_done)) {
@@ -568,11 +586,11 @@ bool Play::await_groups(std::size_t number, SpanKind kind) {
     player.state = Player::State::awaiting_groups;
     return false;
   }
-  std::vector<std::pair<Seconds, Seconds>> flights;
+  flights_.clear();
   for (const std::size_t group : player.groups) {
-    flights.emplace_back(groups_[group].begin, groups_[group].end);
+    flights_.emplace_back(groups_[group].begin, groups_[group].end);
   }
-  record_waits(player, kind, std::move(flights));
+  record_waits(player, kind);
   player.groups.clear();
   return true;
 }
@@ -653,14 +671,13 @@ void Play::book(const Player& player, Category category, Bytes delta) {
   recorder_.memory(player.rank, category, delta, engine_.now());
 }
 
-/// The part of a wait in which an awaited transfer was under way is exposed communication; the
-/// rest is idle time.
-void Play::record_waits(const Player& player, SpanKind kind,
-                        std::vector<std::pair<Seconds, Seconds>> flights) {
+/// The part of a wait in which an awaited transfer (flights_) was under way is exposed
+/// communication; the rest is idle time.
+void Play::record_waits(const Player& player, SpanKind kind) {
   if (player.replica != 0 || player.since == engine_.now()) return;
-  std::sort(flights.begin(), flights.end());
+  std::sort(flights_.begin(), flights_.end());
   Seconds covered = player.since;
-  for (const auto& [begin, end] : flights) {
+  for (const auto& [begin, end] : flights_) {
     if (end <= covered) continue;
     recorder_.span(player.rank, kind, std::max(begin, covered), end);
     covered = end;

@@ -24,6 +24,35 @@ SpanKind span_kind(OpKind kind) {
   return SpanKind::forward;
 }
 
+/// An op's births are written as it ends, so what happened beside it comes between them: few events
+/// are out of place, and none by far. Equal times keep their order.
+void sort_by_time(std::vector<MemoryEvent>& events) {
+  for (std::size_t i = 1; i < events.size(); ++i) {
+    const MemoryEvent event = events[i];
+    std::size_t place = i;
+    for (; place > 0 && events[place - 1].time_ns > event.time_ns; --place) {
+      events[place] = events[place - 1];
+    }
+    events[place] = event;
+  }
+}
+
+/// Transfers are written as they begin; those that begin at once go by their ends.
+void sort_equal_begins(std::vector<Transfer>& transfers) {
+  const auto order = [](const Transfer& transfer) {
+    return std::tuple(transfer.from.value, transfer.to.value, transfer.kind, transfer.stage.value,
+                      transfer.microbatch.value);
+  };
+  for (auto first = transfers.begin(); first != transfers.end();) {
+    const auto last = std::find_if(first, transfers.end(), [&](const Transfer& transfer) {
+      return transfer.begin_ns != first->begin_ns;
+    });
+    std::sort(first, last,
+              [&](const Transfer& a, const Transfer& b) { return order(a) < order(b); });
+    first = last;
+  }
+}
+
 }  // namespace
 
 Recorder::Recorder(const Plan& plan, Seconds start)
@@ -90,10 +119,14 @@ void Recorder::memory(Rank rank, Category category, Bytes bytes, Seconds time) {
   trace_.ranks[rank.index()].memory.push_back({ns(time), category, bytes.value()});
 }
 
-void Recorder::transfer(const Transfer& transfer, Seconds begin, Seconds end) {
+std::size_t Recorder::transfer_begins(const Transfer& transfer, Seconds begin) {
   trace_.transfers.push_back(transfer);
   trace_.transfers.back().begin_ns = ns(begin);
-  trace_.transfers.back().end_ns = ns(end);
+  return trace_.transfers.size() - 1;
+}
+
+void Recorder::transfer_ends(std::size_t number, Seconds end) {
+  trace_.transfers[number].end_ns = ns(end);
 }
 
 void Recorder::free_created_gradients(Rank rank, Seconds time) {
@@ -103,18 +136,8 @@ void Recorder::free_created_gradients(Rank rank, Seconds time) {
 
 StepTrace Recorder::take(Seconds end) {
   trace_.step_ns = ns(end);
-  for (RankTrace& rank : trace_.ranks) {
-    // An op's births are written as it ends, so what happened beside it comes between them.
-    std::stable_sort(
-        rank.memory.begin(), rank.memory.end(),
-        [](const MemoryEvent& a, const MemoryEvent& b) { return a.time_ns < b.time_ns; });
-  }
-  const auto order = [](const Transfer& transfer) {
-    return std::tuple(transfer.begin_ns, transfer.from.value, transfer.to.value, transfer.kind,
-                      transfer.stage.value, transfer.microbatch.value);
-  };
-  std::sort(trace_.transfers.begin(), trace_.transfers.end(),
-            [&](const Transfer& a, const Transfer& b) { return order(a) < order(b); });
+  for (RankTrace& rank : trace_.ranks) sort_by_time(rank.memory);
+  sort_equal_begins(trace_.transfers);
   return std::move(trace_);
 }
 

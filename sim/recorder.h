@@ -21,7 +21,9 @@ class Recorder {
                bool first_backward);
   void span(Rank rank, SpanKind kind, Seconds begin, Seconds end);
   void memory(Rank rank, Category category, Bytes delta, Seconds time);
-  void transfer(const Transfer& transfer, Seconds begin, Seconds end);
+  /// Returns the transfer's number, to say when it ends.
+  std::size_t transfer_begins(const Transfer& transfer, Seconds begin);
+  void transfer_ends(std::size_t number, Seconds end);
   /// Gradients that backward created die with the optimizer step.
   void free_created_gradients(Rank rank, Seconds time);
 

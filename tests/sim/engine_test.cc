@@ -25,15 +25,15 @@ constexpr double kPicosecond = 1e-12;
 TEST(Engine, AFlowTakesItsLatencyAndItsShareOfTheSlowestLink) {
   const Topology topology = star(2, 450_GBps, 1_us);
   Engine engine(topology, {{0, 1}});
-  engine.start_flow({0, 1}, Bytes{1'000'000'000}, 7);
+  engine.start_flow(engine.route({0, 1}), Bytes{1'000'000'000}, 7);
   EXPECT_NEAR(run(engine).at(7), 2e-6 + 1e9 / 450e9, kPicosecond);
 }
 
 TEST(Engine, ADuplexCableCarriesBothDirectionsAtFullRate) {
   const Topology topology = star(2, 450_GBps, 1_us);
   Engine engine(topology, {{0, 1}, {1, 0}});
-  engine.start_flow({0, 1}, Bytes{1'000'000'000}, 1);
-  engine.start_flow({1, 0}, Bytes{1'000'000'000}, 2);
+  engine.start_flow(engine.route({0, 1}), Bytes{1'000'000'000}, 1);
+  engine.start_flow(engine.route({1, 0}), Bytes{1'000'000'000}, 2);
   const auto ends = run(engine);
   EXPECT_NEAR(ends.at(1), 2e-6 + 1e9 / 450e9, kPicosecond);
   EXPECT_NEAR(ends.at(2), 2e-6 + 1e9 / 450e9, kPicosecond);
@@ -43,7 +43,7 @@ TEST(Engine, SendersIntoOneReceiverShareItsCable) {
   const Topology topology = star(4, 100_GBps, 0_us);
   Engine engine(topology, {{0, 3}, {1, 3}, {2, 3}});
   for (const std::size_t from : {0, 1, 2}) {
-    engine.start_flow({from, 3}, Bytes{1'000'000'000}, from);
+    engine.start_flow(engine.route({from, 3}), Bytes{1'000'000'000}, from);
   }
   for (const auto& [token, end] : run(engine)) EXPECT_NEAR(end, 0.03, kPicosecond) << token;
   const std::vector<LinkLoad> loads = engine.link_loads();
@@ -65,10 +65,11 @@ TEST(Engine, MessagesMayBeStartedWhileOthersEnd) {
   const Topology topology = star(2, 1_GBps, 1_us);
   Engine engine(topology, {{0, 1}, {1, 0}});
   int num_left = 1000;
-  engine.start_flow({0, 1}, Bytes{1000}, 0);
+  engine.start_flow(engine.route({0, 1}), Bytes{1000}, 0);
   engine.run([&](Engine::Token token) {
     if (--num_left > 0)
-      engine.start_flow(token == 0 ? GpuPair{1, 0} : GpuPair{0, 1}, Bytes{1000}, 1 - token);
+      engine.start_flow(engine.route(token == 0 ? GpuPair{1, 0} : GpuPair{0, 1}), Bytes{1000},
+                        1 - token);
   });
   EXPECT_NEAR(engine.now().value(), 1000 * 3e-6, 1e-9);
 }
