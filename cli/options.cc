@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include "base/problem.h"
 #include "base/text.h"
@@ -50,15 +51,19 @@ void add_format_option(CLI::App& command, std::string& format,
 
 Scenario load(const ScenarioOptions& options) {
   std::vector<Override> overrides;
+  std::vector<Problem> problems;
   for (const std::string& text : options.overrides) {
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw InputError({{"--set", fmt::format("'{}' has no path and value; write path=value, e.g. "
-                                              "train.global_batch_size=64",
-                                              text)}});
+    if (equals != std::string::npos && equals != 0) {
+      overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
+      continue;
     }
-    overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    problems.push_back({.field = "--set",
+                        .message = fmt::format("'{}' has no path and value; write path=value, "
+                                               "e.g. train.global_batch_size=64",
+                                               text)});
   }
+  if (!problems.empty()) throw InputError(std::move(problems));
   return load_scenario(options.path, overrides);
 }
 
