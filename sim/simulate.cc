@@ -1,9 +1,13 @@
 #include "sim/simulate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/problem.h"
+#include "base/text.h"
 #include "ledger/ledger.h"
 #include "schedules/schedule.h"
 #include "sim/collectives.h"
@@ -72,6 +76,57 @@ Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
   return scalar_all_reduce_time((world + gpus_per_node - 1) / gpus_per_node, gpus_per_node);
 }
 
+// What a run may hold: an op costs about a kilobyte while it is played, and a memory event a few
+// hundred bytes in the outputs.
+constexpr std::int64_t kMaxPlayedOps = std::int64_t{1} << 22;
+constexpr std::int64_t kMaxMemoryEvents = std::int64_t{1} << 22;
+// A trace counts nanoseconds; steps of more than a day are mistakes in the input.
+constexpr Seconds kLongestStep{86400.0};
+
+/// Refuses a schedule that would not be played in reasonable time and memory.
+void check_num_ops(const ScheduleShape& shape, std::int64_t num_replicas) {
+  const std::int64_t num_ops = 2ll * shape.num_ranks * shape.num_chunks * shape.num_microbatches;
+  if (num_ops <= kMaxPlayedOps / num_replicas) return;
+  throw InputError(
+      {{"train.global_batch_size",
+        fmt::format("{} microbatches make {} ops{}, more than the {} that are played; take fewer "
+                    "microbatches{}",
+                    shape.num_microbatches, with_commas(num_ops),
+                    num_replicas > 1 ? fmt::format(" on each of {} replicas", num_replicas) : "",
+                    with_commas(kMaxPlayedOps),
+                    num_replicas > 1 ? ", or sim.fold_replicas: true" : "")}});
+}
+
+/// Refuses ops whose memory events or time no trace holds.
+void check_stages(const Schedule& schedule, const std::vector<StageProfile>& stages) {
+  std::int64_t num_events = 0;
+  std::vector<Seconds> work(static_cast<std::size_t>(schedule.num_ranks));
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const auto& [forward, backward] = stages[stage];
+    num_events += static_cast<std::int64_t>(forward.deltas.size() + backward.deltas.size()) *
+                  schedule.num_microbatches;
+    work[schedule.rank_of(Stage{static_cast<int>(stage)}).index()] +=
+        (forward.duration + backward.duration) * schedule.num_microbatches;
+  }
+  std::vector<Problem> problems;
+  if (num_events > kMaxMemoryEvents) {
+    problems.push_back(
+        {"train.global_batch_size",
+         fmt::format("{} microbatches make {} memory events, more than the {} that are recorded; "
+                     "take fewer microbatches or layers",
+                     schedule.num_microbatches, with_commas(num_events),
+                     with_commas(kMaxMemoryEvents))});
+  }
+  const Seconds longest = *std::max_element(work.begin(), work.end());
+  if (longest > kLongestStep) {
+    problems.push_back(
+        {"train", fmt::format("the ops of one rank alone take {}, more than a day; check the sizes "
+                              "of the model and the batch, and the GPU's rates",
+                              to_text(longest))});
+  }
+  if (!problems.empty()) throw InputError(std::move(problems));
+}
+
 /// What the scenario says and the players do not.
 void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops) {
   constexpr const char* kRuntimes[] = {"ideal", "megatron"};
@@ -98,9 +153,13 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
                                       " GPUs, but the parallel sizes need " +
                                       std::to_string(parallel.world_size()) + "; add nodes"}});
   }
-  Plan plan{.schedule = make_schedule(scenario.sim.schedule, schedule_shape(scenario))};
+  const bool fold = scenario.sim.fold_replicas;
+  const int num_data = fold ? 1 : parallel.data_parallel_size;
+  const int num_tensor = fold ? 1 : parallel.tensor_model_parallel_size;
+  const ScheduleShape shape = schedule_shape(scenario);
+  check_num_ops(shape, std::int64_t{num_data} * num_tensor);
+  Plan plan{.schedule = make_schedule(scenario.sim.schedule, shape)};
   const Schedule& schedule = plan.schedule;
-  plan.programs = make_programs(scenario, schedule);
 
   std::vector<DataParallelTraffic> traffic;
   for (const StageLayout& layout : stage_layouts(scenario)) {
@@ -111,12 +170,13 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
                                         data_group(parallel, place)));
     traffic.push_back(data_parallel_traffic(scenario, layout));
   }
+  check_stages(schedule, plan.stages);
+  plan.programs = make_programs(scenario, schedule);
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     plan.ranks.push_back(make_rank(scenario, Rank{rank}));
   }
-  const bool fold = scenario.sim.fold_replicas;
-  for (int data = 0; data < (fold ? 1 : parallel.data_parallel_size); ++data) {
-    for (int tensor = 0; tensor < (fold ? 1 : parallel.tensor_model_parallel_size); ++tensor) {
+  for (int data = 0; data < num_data; ++data) {
+    for (int tensor = 0; tensor < num_tensor; ++tensor) {
       plan.replicas.push_back(make_replica(scenario, topology, schedule, traffic, data, tensor));
     }
   }
@@ -139,6 +199,15 @@ StepTrace simulate(const Scenario& scenario, const Progress& progress) {
   StepTrace trace = play(plan, engine, progress);
   trace.links = engine.link_loads();
   describe(trace, scenario, hardware_flops_per_step(scenario).value());
+  if (trace.step_ns > std::llround(kLongestStep.value() * 1e9)) {
+    throw InputError({{"cluster", fmt::format("the step takes {}, more than a day; check the rates "
+                                              "and latencies of the links",
+                                              to_text(Seconds(trace.step_ns * 1e-9)))}});
+  }
+  // What else a trace cannot hold comes from the input too.
+  if (std::vector<Problem> problems = check(trace); !problems.empty()) {
+    throw InputError(std::move(problems));
+  }
   return trace;
 }
 
