@@ -9,8 +9,12 @@
 #include <simgrid/version.h>
 // clang-format on
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -41,9 +45,9 @@ void start(const s4u::CommPtr& comm) {
 /// Our graph's answer to a pair of GPUs, in SimGrid's terms.
 struct Path {
   s4u::Host *from = nullptr, *to = nullptr;
-  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links;  // that flows contend for
-  std::vector<std::size_t> link_numbers;                            // the same, in the topology
-  double latency = 0;                                               // of the whole route
+  std::vector<simgrid::kernel::resource::StandardLinkImpl*> links;  // that can bind its flows
+  std::vector<std::size_t> link_numbers;  // all that block, in the topology
+  double latency = 0;                     // of the whole route
 };
 
 std::uint64_t key(std::size_t from, std::size_t to) {
@@ -82,6 +86,17 @@ struct Engine::Impl {
     const Path* path = nullptr;
     std::int64_t bytes = 0;
     Token token = 0;
+  };
+  /// A timer of ours. SimGrid has one armed for the earliest: most ops of a pipeline end together,
+  /// and a wake-up costs SimGrid as much as it costs us to play an op.
+  struct Alarm {
+    double date = 0;
+    std::uint64_t number = 0;  // equal dates ring in the order in which they were set
+    Token token = 0;
+
+    bool operator>(const Alarm& other) const {
+      return std::tie(date, number) > std::tie(other.date, other.number);
+    }
   };
   struct Load {
     std::int64_t bytes = 0;
@@ -124,21 +139,40 @@ struct Engine::Impl {
 
   void add_path(GpuPair pair) {
     Path path{.from = host(pair.first), .to = host(pair.second)};
-    std::vector<s4u::LinkInRoute> links;
     for (const Edge edge : topology.route(pair.first, pair.second)) {
       const std::size_t number = topology.link_number(edge);
       path.latency += topology.link(number).latency.value();
-      if (topology.link(number).non_blocking) continue;
-      links.emplace_back(link(number));
-      path.link_numbers.push_back(number);
+      if (!topology.link(number).non_blocking) path.link_numbers.push_back(number);
     }
-    path.links = zone->implementations(links);
-    routes.try_emplace(key(pair.first, pair.second), paths.size());
+    routes.try_emplace(key(pair.first, pair.second), static_cast<Route>(paths.size()));
     paths.push_back(std::move(path));
   }
 
+  /// Gives each path the links that can bind its flows. Of the links of a path that are on exactly
+  /// the same paths (a GPU's cable to its own NIC, and that NIC's cable) only the slowest can: the
+  /// others share among the same flows and have more to share.
+  void choose_binding_links() {
+    std::vector<std::vector<std::size_t>> crossing(loads.size());  // paths, by link
+    for (std::size_t number = 0; number < paths.size(); ++number) {
+      for (const std::size_t link : paths[number].link_numbers) crossing[link].push_back(number);
+    }
+    const auto slower = [&](std::size_t a, std::size_t b) {
+      return std::pair(topology.link(a).bandwidth, a) < std::pair(topology.link(b).bandwidth, b);
+    };
+    for (Path& path : paths) {
+      std::vector<s4u::LinkInRoute> binding;
+      for (const std::size_t number : path.link_numbers) {
+        const bool relieved =
+            std::any_of(path.link_numbers.begin(), path.link_numbers.end(), [&](std::size_t other) {
+              return slower(other, number) && crossing[other] == crossing[number];
+            });
+        if (!relieved) binding.emplace_back(link(number));
+      }
+      path.links = zone->implementations(binding);
+    }
+  }
+
   void load(const Flow& flow, int change) {
-    const double clock = s4u::Engine::get_clock();
     for (const std::size_t number : flow.path->link_numbers) {
       Load& load = loads[number];
       if (load.num_flows == 0) load.busy_since = clock;
@@ -148,7 +182,31 @@ struct Engine::Impl {
     }
   }
 
+  void set_alarm(double date, Token token) {
+    alarms.push({date, num_alarms++, token});
+    arm();
+  }
+
+  void arm() {
+    if (alarms.empty() || alarms.top().date >= armed) return;
+    armed = alarms.top().date;
+    Timer::set(armed, [this, date = armed] { ring(date); });
+  }
+
+  /// A timer that an earlier one overtook finds nothing to do.
+  void ring(double date) {
+    clock = s4u::Engine::get_clock();
+    if (date == armed) armed = INFINITY;
+    while (!alarms.empty() && alarms.top().date <= date) {
+      const Token token = alarms.top().token;
+      alarms.pop();
+      on_end(token);
+    }
+    arm();
+  }
+
   void flow_ended(const s4u::Activity& activity) {
+    clock = s4u::Engine::get_clock();
     const auto* comm = static_cast<const s4u::Comm*>(&activity);
     const auto slot = reinterpret_cast<std::uintptr_t>(comm->get_data<void>());
     Flow& flow = flows[slot];
@@ -160,6 +218,7 @@ struct Engine::Impl {
   }
 
   const Topology& topology;
+  double clock = 0;  // SimGrid's, as of the last end
   std::unique_ptr<s4u::Engine> engine;
   GraphZone* zone = nullptr;                          // owned by the engine
   std::unordered_map<std::size_t, s4u::Host*> hosts;  // by GPU
@@ -170,6 +229,9 @@ struct Engine::Impl {
   std::vector<Flow> flows;
   std::vector<std::size_t> free_slots;
   s4u::CommPtr ended;
+  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms;
+  std::uint64_t num_alarms = 0;
+  double armed = INFINITY;  // the earliest date for which SimGrid has a timer
   std::function<void(Token)> on_end;
 };
 
@@ -177,6 +239,7 @@ Engine::Engine(const Topology& topology, const std::vector<GpuPair>& pairs)
     : impl_(std::make_unique<Impl>(topology)) {
   impl_->zone = new GraphZone();
   for (const GpuPair& pair : pairs) impl_->add_path(pair);
+  impl_->choose_binding_links();
   impl_->zone->get_iface()->seal();
   s4u::Activity::on_completion_cb(
       [this](const s4u::Activity& activity) { impl_->flow_ended(activity); });
@@ -184,11 +247,11 @@ Engine::Engine(const Topology& topology, const std::vector<GpuPair>& pairs)
 
 Engine::~Engine() = default;
 
-Seconds Engine::now() const { return Seconds(s4u::Engine::get_clock()); }
+Seconds Engine::now() const { return Seconds(impl_->clock); }
 
 void Engine::start_timer(Seconds delay, Token token) {
   PIPELEDGER_CHECK(delay.value() >= 0, "delay={}", delay.value());
-  Timer::set(s4u::Engine::get_clock() + delay.value(), [this, token] { impl_->on_end(token); });
+  impl_->set_alarm(impl_->clock + delay.value(), token);
 }
 
 Engine::Route Engine::route(GpuPair pair) const {

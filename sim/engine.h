@@ -37,7 +37,7 @@ class Engine {
   void start_timer(Seconds delay, Token token);
 
   /// A prepared pair, to start flows by. Requires a pair that the constructor was given.
-  using Route = std::size_t;
+  using Route = std::uint32_t;
   Route route(GpuPair pair) const;
 
   /// Ends when `bytes` have crossed the route: its latency, then a fair share of every link on it.

@@ -27,18 +27,17 @@ Engine::Token token(TokenKind kind, std::size_t number) {
   return (static_cast<Engine::Token>(kind) << 32) | number;
 }
 
-/// One message between two players.
+/// One message between two players. Small, since there is one a microbatch and boundary.
 struct Wire {
-  std::size_t from = 0, to = 0;  // players
-  Engine::Route route = 0;       // of a flow
+  std::uint32_t from = 0, to = 0;  // players
+  Engine::Route route = 0;         // of a flow
+  std::uint32_t transfer = 0;      // where the recorder keeps it
   Message message{};
-  Bytes bytes{};
   bool tied_embedding = false;  // not between stages: the sum of a tied embedding's gradients
   bool sent = false;            // the sender has posted it
   bool expected = false;        // the receiver has posted it
   bool done = false;
   Seconds begin{}, end{};
-  std::size_t transfer = 0;  // where the recorder keeps it
 };
 
 enum class Sync { grad, param };
@@ -81,6 +80,9 @@ class Play {
   void make_players();
   void make_wires();
   Engine::Route route(const Wire& wire) const;
+  Bytes bytes(const Wire& wire) const {
+    return wire.tied_embedding ? plan_.tied_embedding_bytes : plan_.message_bytes;
+  }
 
   const Schedule& schedule() const { return plan_.schedule; }
   std::size_t num_ranks() const { return static_cast<std::size_t>(schedule().num_ranks); }
@@ -178,7 +180,7 @@ void Play::make_players() {
 
 void Play::make_wires() {
   const auto number = [&](std::size_t replica, Rank rank) {
-    return replica * num_ranks() + rank.index();
+    return static_cast<std::uint32_t>(replica * num_ranks() + rank.index());
   };
   wires_.reserve(plan_.replicas.size() * (2 * num_stages() * num_microbatches() + 2));
   for (std::size_t replica = 0; replica < plan_.replicas.size(); ++replica) {
@@ -186,8 +188,7 @@ void Play::make_wires() {
       for (int stage = 0; stage < schedule().num_stages(); ++stage) {
         const int to = payload == Payload::activation ? stage + 1 : stage - 1;
         const bool exists = to >= 0 && to < schedule().num_stages();
-        Wire wire{.from = number(replica, schedule().rank_of(Stage{stage})),
-                  .bytes = plan_.message_bytes};
+        Wire wire{.from = number(replica, schedule().rank_of(Stage{stage}))};
         wire.to = exists ? number(replica, schedule().rank_of(Stage{to})) : wire.from;
         if (wire.from != wire.to && !plan_.hop_latency) wire.route = route(wire);
         for (int microbatch = 0; microbatch < schedule().num_microbatches; ++microbatch) {
@@ -198,12 +199,11 @@ void Play::make_wires() {
     }
   }
   for (std::size_t replica = 0; replica < plan_.replicas.size(); ++replica) {
-    const std::size_t first = number(replica, Rank{0});
-    const std::size_t last = number(replica, Rank{schedule().num_ranks - 1});
+    const std::uint32_t first = number(replica, Rank{0});
+    const std::uint32_t last = number(replica, Rank{schedule().num_ranks - 1});
     for (const auto& [from, to] : {std::pair(first, last), std::pair(last, first)}) {
-      Wire wire{
-          .from = from, .to = to, .bytes = plan_.tied_embedding_bytes, .tied_embedding = true};
-      if (from != to && wire.bytes > Bytes{}) wire.route = route(wire);
+      Wire wire{.from = from, .to = to, .tied_embedding = true};
+      if (from != to && bytes(wire) > Bytes{}) wire.route = route(wire);
       wires_.push_back(wire);
     }
   }
@@ -420,7 +420,7 @@ void Play::expect(std::size_t number) {
   Wire& wire = wires_[number];
   wire.expected = true;
   if (plan_.hop_latency && !wire.tied_embedding) return;  // its buffer is booked on arrival
-  if (!wire.tied_embedding) book(players_[wire.to], Category::p2p_buffers, wire.bytes);
+  if (!wire.tied_embedding) book(players_[wire.to], Category::p2p_buffers, plan_.message_bytes);
   if (wire.sent) start_wire(number);
 }
 
@@ -430,19 +430,19 @@ void Play::start_wire(std::size_t number) {
   const Player& sender = players_[wire.from];
   if (sender.replica == 0) {
     const bool activation = wire.message.payload == Payload::activation;
-    wire.transfer = recorder_.transfer_begins(
+    wire.transfer = static_cast<std::uint32_t>(recorder_.transfer_begins(
         {.kind = wire.tied_embedding ? TransferKind::grad_sync
                  : activation        ? TransferKind::activation
                                      : TransferKind::gradient,
          .from = sender.rank,
          .to = players_[wire.to].rank,
-         .bytes = wire.bytes.value(),
+         .bytes = bytes(wire).value(),
          .stage = wire.tied_embedding ? Stage{-1} : wire.message.stage,
          .microbatch = wire.tied_embedding ? Microbatch{-1} : wire.message.microbatch},
-        wire.begin);
+        wire.begin));
   }
   if (!plan_.hop_latency || wire.tied_embedding) {
-    engine_.start_flow(wire.route, wire.bytes, token(TokenKind::wire, number));
+    engine_.start_flow(wire.route, bytes(wire), token(TokenKind::wire, number));
   } else if (*plan_.hop_latency > Seconds{}) {
     engine_.start_timer(*plan_.hop_latency, token(TokenKind::wire, number));
   } else {
@@ -456,14 +456,14 @@ void Play::wire_ended(std::size_t number) {
   wire.end = engine_.now();
   const bool activation = wire.message.payload == Payload::activation;
   if (!wire.tied_embedding) {
-    if (plan_.hop_latency) book(players_[wire.to], Category::p2p_buffers, wire.bytes);
+    if (plan_.hop_latency) book(players_[wire.to], Category::p2p_buffers, plan_.message_bytes);
     // Activations that Megatron sends are freed by an instruction of their own.
     if (plan_.hop_latency || !activation) {
-      book(players_[wire.from], Category::p2p_buffers, -wire.bytes);
+      book(players_[wire.from], Category::p2p_buffers, -plan_.message_bytes);
     }
   }
   if (players_[wire.from].replica == 0) recorder_.transfer_ends(wire.transfer, wire.end);
-  for (const std::size_t end : {wire.from, wire.to}) {
+  for (const std::uint32_t end : {wire.from, wire.to}) {
     const Player& player = players_[end];
     const auto is_done = [&](std::size_t awaited) { return wires_[awaited].done; };
     if (player.state == Player::State::awaiting_wires &&

@@ -65,11 +65,31 @@ Recorder::Recorder(const Plan& plan, Seconds start)
   for (int stage = 0; stage < schedule.num_stages(); ++stage) {
     trace_.stage_ranks.push_back(schedule.rank_of(Stage{stage}));
   }
-  trace_.ranks.resize(plan.ranks.size());
+  reserve(plan);
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     for (std::size_t i = 0; i < kNumCategories; ++i) {
       trace_.ranks[rank].resident_bytes[i] = plan.ranks[rank].resident[i].value();
     }
+  }
+}
+
+/// Room for what is sure to come: growing by doubling would touch every page twice.
+void Recorder::reserve(const Plan& plan) {
+  const auto num_microbatches = static_cast<std::size_t>(plan.schedule.num_microbatches);
+  trace_.transfers.reserve(2 * plan.stages.size() * num_microbatches);
+  trace_.ranks.resize(plan.ranks.size());
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    // Of a forward and a backward: the messages in and out, posted and let go.
+    constexpr std::size_t kBuffers = 8;
+    std::size_t num_events = 0;
+    for (const Op& op : plan.schedule.ops[rank]) {
+      if (op.microbatch.value != 0) continue;
+      const StageProfile& stage = plan.stages[op.stage.index()];
+      num_events += (op.kind == OpKind::F ? stage.forward : stage.backward).deltas.size();
+      num_events += kBuffers / 2;
+    }
+    trace_.ranks[rank].memory.reserve(num_events * num_microbatches);
+    trace_.ranks[rank].spans.reserve(2 * plan.schedule.ops[rank].size());
   }
 }
 

@@ -31,6 +31,7 @@ class Recorder {
   StepTrace take(Seconds end);
 
  private:
+  void reserve(const Plan& plan);
   std::int64_t ns(Seconds time) const;
   void delta(Rank rank, const TimedDelta& delta, Seconds begin, bool first_backward);
 
