@@ -10,10 +10,15 @@ scenario=${1:-$root/examples/llama3-70b-tp8-pp8.yaml}
 [ $# -eq 0 ] || shift
 
 bash "$root/scripts/setup.sh"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+[ -x "$root/build/release/cli/pipeledger" ] || echo "building: some minutes, this first time" >&2
 build() { (cd "$root" && cmake --preset release && cmake --build --preset release --target pipeledger); }
-build >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+if [ -t 2 ]; then
+  build >&2
+else
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  build >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+fi
 
 out=$root/out/$(basename "${scenario%.*}")
 "$root/build/release/cli/pipeledger" run "$scenario" -o "$out" "$@"
