@@ -511,33 +511,34 @@ const CollectiveShare& Play::share(const Player& player, Sync sync, Stage stage)
   return (sync == Sync::grad ? replica.grad_sync : replica.param_sync)[stage.index()];
 }
 
-/// A collective begins when the last of its lane's replicas has joined.
+/// A collective begins when the last of its lane's replicas has joined; where there is nothing to
+/// send, nobody waits for anybody.
 void Play::join(std::size_t number, Sync sync, Chunk chunk) {
   Player& player = players_[number];
   std::vector<bool>& joined = player.joined[static_cast<std::size_t>(sync)];
   if (joined[chunk.index()]) return;
   joined[chunk.index()] = true;
   const Stage stage = stage_of(player, chunk.value);
-  const std::size_t group = group_number(player, sync, stage);
-  const auto lane = static_cast<std::size_t>(plan_.replicas[player.replica].lane);
-  if (++groups_[group].num_joined < lanes_[lane].size()) return;
-  groups_[group].begin = engine_.now();
+  const std::size_t number_of_group = group_number(player, sync, stage);
+  Group& group = groups_[number_of_group];
   const CollectiveShare& own = share(player, sync, stage);
   if (own.empty()) {
-    groups_[group].end = engine_.now();
-    groups_[group].done = true;
-  } else {
-    if (lanes_[lane].front() == 0) {
-      groups_[group].transfer = recorder_.transfer_begins(
-          {.kind = sync == Sync::grad ? TransferKind::grad_sync : TransferKind::param_sync,
-           .from = player.rank,
-           .to = player.rank,
-           .bytes = own.bytes.value(),
-           .stage = stage},
-          engine_.now());
-    }
-    engine_.start_timer(own.latency, token(TokenKind::group_starts, group));
+    group.done = true;
+    return;
   }
+  const auto& lane = lanes_[static_cast<std::size_t>(plan_.replicas[player.replica].lane)];
+  if (++group.num_joined < lane.size()) return;
+  group.begin = engine_.now();
+  if (lane.front() == 0) {
+    group.transfer = recorder_.transfer_begins(
+        {.kind = sync == Sync::grad ? TransferKind::grad_sync : TransferKind::param_sync,
+         .from = player.rank,
+         .to = player.rank,
+         .bytes = own.bytes.value(),
+         .stage = stage},
+        group.begin);
+  }
+  engine_.start_timer(own.latency, token(TokenKind::group_starts, number_of_group));
 }
 
 void Play::join_all(std::size_t number, Sync sync) {
