@@ -1,5 +1,7 @@
 #include "ledger/communication.h"
 
+#include <algorithm>
+
 #include "ledger/shape.h"
 #include "ledger/state.h"
 
@@ -95,8 +97,12 @@ DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageL
   if (scenario.parallel.data_parallel_size == 1) return {};
   const std::int64_t numel = num_parameters(scenario, stage);
   const bool sharded = scenario.train.sharding != Sharding::no_shard;
+  // Megatron's resolve_ddp_bucket_size.
+  const std::int64_t bucket =
+      std::max<std::int64_t>(40'000'000, 1'000'000 * scenario.parallel.data_parallel_size);
   return {.gradient_bytes = Bytes(numel * gradient_element_bytes(scenario)),
-          .parameter_bytes = Bytes(sharded ? numel * parameter_element_bytes(scenario) : 0)};
+          .parameter_bytes = Bytes(sharded ? numel * parameter_element_bytes(scenario) : 0),
+          .num_buckets = stage.embedding ? static_cast<int>((numel + bucket - 1) / bucket) : 1};
 }
 
 Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {

@@ -147,6 +147,9 @@ Bytes p2p_message_bytes(const Scenario& scenario);
 struct DataParallelTraffic {
   Bytes gradient_bytes{};
   Bytes parameter_bytes{};  // zero without sharding
+  /// Parts that overlap with compute on their own: of max(40e6, 1e6 * DP) parameters on the first
+  /// pipeline rank's first chunk, one everywhere else (megatron.md 4).
+  int num_buckets = 1;
 };
 DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage);
 

@@ -43,6 +43,8 @@ struct CollectiveShare {
   Seconds latency{};
   std::vector<Flow> flows;
   Bytes bytes{};  // of the whole buffer
+  /// Goes in so many equal parts, one after the other, each with its own latency.
+  int num_buckets = 1;
 
   bool empty() const { return flows.empty(); }
 };
@@ -74,11 +76,11 @@ struct Plan {
   /// set: a message is a flow, which begins when both ends have posted it.
   std::optional<Seconds> hop_latency;
 
-  /// Reductions start as the chunk's last backward ends (or at an explicit grad_sync); false: all
-  /// of them at the end of the step.
+  /// Buckets are reduced while the chunk's last backward goes on, each as its share of the op is
+  /// over (or all at an explicit grad_sync); false: all of them at the end of the step.
   bool overlap_grad_reduce = false;
-  /// Parameters are gathered as the step begins (or at an explicit param_sync) and awaited by the
-  /// chunk's first forward; false: after the optimizer.
+  /// Parameters are gathered as the step begins (or at an explicit param_sync). The chunk's first
+  /// forward awaits the first bucket, its second all of them; false: after the optimizer.
   bool overlap_param_gather = false;
   /// Tied embeddings: the first and the last rank sum the gradients of their copies.
   Bytes tied_embedding_bytes{};

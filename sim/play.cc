@@ -21,7 +21,15 @@ constexpr std::size_t kNumSyncs = 2;
 constexpr std::size_t kOpsPerReport = 4096;
 
 /// What an engine token says; its low 32 bits number a player, a wire or a group.
-enum class TokenKind : std::uint32_t { op, optimizer, grad_norm, wire, group_starts, group_flow };
+enum class TokenKind : std::uint32_t {
+  op,
+  optimizer,
+  grad_norm,
+  wire,
+  bucket_ready,
+  bucket_starts,
+  bucket_flow
+};
 
 Engine::Token token(TokenKind kind, std::size_t number) {
   return (static_cast<Engine::Token>(kind) << 32) | number;
@@ -44,8 +52,10 @@ enum class Sync { grad, param };
 
 /// One collective of the data-parallel group of a lane and stage.
 struct Group {
-  std::size_t num_joined = 0;
-  std::size_t num_flows_left = 0;
+  std::vector<std::size_t> num_ready;  // replicas that have their part of a bucket, by bucket
+  std::size_t num_done = 0;            // buckets
+  std::size_t num_flows_left = 0;      // of the bucket that is on its way
+  bool busy = false;
   bool done = false;
   Seconds begin{}, end{};
   std::size_t transfer = 0;  // where the recorder keeps it
@@ -66,8 +76,10 @@ struct Player {
   bool sync_enabled = false;               // outside no_sync
   std::vector<std::size_t> wires, groups;  // awaited
   std::array<std::deque<std::size_t>, kNumChannels> posted;  // asynchronous wires, oldest first
-  std::vector<bool> backward_seen;                           // by chunk
-  std::array<std::vector<bool>, kNumSyncs> joined;           // by chunk
+  std::vector<bool> forward_seen, backward_seen;             // by chunk
+  /// Buckets that are ready, by chunk.
+  std::array<std::vector<std::size_t>, kNumSyncs> num_ready;
+  bool awaits_first_bucket = false;  // of its groups; false: all
   Closing closing = Closing::grad_sync;
 };
 
@@ -124,11 +136,24 @@ class Play {
 
   std::size_t group_number(const Player& player, Sync sync, Stage stage) const;
   const CollectiveShare& share(const Player& player, Sync sync, Stage stage) const;
+  /// Which collective a group's number stands for.
+  struct GroupPlace {
+    Sync sync;
+    std::size_t lane;
+    Stage stage;
+  };
+  GroupPlace place_of(std::size_t group) const;
   void join(std::size_t number, Sync sync, Chunk chunk);
   void join_all(std::size_t number, Sync sync);
-  void group_starts(std::size_t group);
-  void group_ended(std::size_t group);
+  void declare_ready(std::size_t number, Sync sync, Chunk chunk, std::size_t num_ready);
+  bool reduces_meanwhile(const Player& player, const Op& op) const;
+  void bucket_ready(std::size_t number);
+  void start_bucket(std::size_t group);
+  void bucket_starts(std::size_t group);
+  void bucket_ended(std::size_t group);
+  bool has_its_groups(const Player& player) const;
   bool await_groups(std::size_t number, SpanKind kind);
+  bool await_all_parameters(std::size_t number, const Op& op);
 
   bool close(std::size_t number);
   bool sum_tied_embeddings(std::size_t number);
@@ -171,8 +196,9 @@ void Play::make_players() {
       player.replica = replica;
       player.rank = Rank{rank};
       player.since = engine_.now();
+      player.forward_seen.resize(num_chunks);
       player.backward_seen.resize(num_chunks);
-      for (auto& joined : player.joined) joined.resize(num_chunks);
+      for (auto& num_ready : player.num_ready) num_ready.resize(num_chunks);
       players_.push_back(std::move(player));
     }
   }
@@ -247,10 +273,12 @@ void Play::on_end(Engine::Token ended) {
       return;
     case TokenKind::wire:
       return wire_ended(number);
-    case TokenKind::group_starts:
-      return group_starts(number);
-    case TokenKind::group_flow:
-      if (--groups_[number].num_flows_left == 0) group_ended(number);
+    case TokenKind::bucket_ready:
+      return bucket_ready(number);
+    case TokenKind::bucket_starts:
+      return bucket_starts(number);
+    case TokenKind::bucket_flow:
+      if (--groups_[number].num_flows_left == 0) bucket_ended(number);
       return;
   }
 }
@@ -286,6 +314,7 @@ bool Play::execute(std::size_t number, const Instruction& instruction) {
   Player& player = players_[number];
   switch (instruction.action) {
     case Action::compute:
+      if (!await_all_parameters(number, instruction.op)) return false;
       op_begins(number, instruction.op);
       return false;
     case Action::communicate:
@@ -310,6 +339,8 @@ bool Play::execute(std::size_t number, const Instruction& instruction) {
       if (player.groups.empty()) {
         player.groups = {
             group_number(player, Sync::param, stage_of(player, instruction.chunk.value))};
+        player.awaits_first_bucket = true;
+        player.since = engine_.now();
       }
       return await_groups(number, SpanKind::exposed_param_sync);
     case Action::grad_sync:
@@ -337,6 +368,20 @@ void Play::op_begins(std::size_t number, const Op& op) {
     recorder_.op_begins(player.rank, profile(op), player.since, first);
   }
   engine_.start_timer(profile(op).duration, token(TokenKind::op, number));
+  if (op.kind == OpKind::F) player.forward_seen[schedule().chunk_of(op.stage).index()] = true;
+  if (reduces_meanwhile(player, op)) {
+    const int num_buckets = share(player, Sync::grad, op.stage).num_buckets;
+    for (int bucket = 1; bucket < num_buckets; ++bucket) {
+      engine_.start_timer(profile(op).duration * (static_cast<double>(bucket) / num_buckets),
+                          token(TokenKind::bucket_ready, number));
+    }
+  }
+}
+
+/// The hooks of a chunk's last backward reduce its gradients, bucket by bucket.
+bool Play::reduces_meanwhile(const Player& player, const Op& op) const {
+  return op.kind == OpKind::B && op.microbatch.index() + 1 == num_microbatches() &&
+         player.sync_enabled && plan_.overlap_grad_reduce;
 }
 
 void Play::op_ended(std::size_t number) {
@@ -350,11 +395,7 @@ void Play::op_ended(std::size_t number) {
   }
   const bool backward = op.kind == OpKind::B;
   if (backward) player.backward_seen[chunk.index()] = true;
-  // The hooks of the chunk's last backward reduce its gradients.
-  const bool last = op.microbatch.index() + 1 == num_microbatches();
-  if (backward && last && player.sync_enabled && plan_.overlap_grad_reduce) {
-    join(number, Sync::grad, chunk);
-  }
+  if (reduces_meanwhile(player, op)) join(number, Sync::grad, chunk);
   if (++num_ops_done_ % kOpsPerReport == 0 && progress_) {
     const std::size_t num_ops = 2 * num_stages() * num_microbatches() * plan_.replicas.size();
     progress_(static_cast<double>(num_ops_done_) / static_cast<double>(num_ops));
@@ -511,79 +552,133 @@ const CollectiveShare& Play::share(const Player& player, Sync sync, Stage stage)
   return (sync == Sync::grad ? replica.grad_sync : replica.param_sync)[stage.index()];
 }
 
-/// A collective begins when the last of its lane's replicas has joined; where there is nothing to
-/// send, nobody waits for anybody.
+/// All of the player's part of a collective is ready.
 void Play::join(std::size_t number, Sync sync, Chunk chunk) {
+  const Player& player = players_[number];
+  const CollectiveShare& own = share(player, sync, stage_of(player, chunk.value));
+  declare_ready(number, sync, chunk, static_cast<std::size_t>(own.num_buckets));
+}
+
+/// The player's first `num_ready` buckets are ready. A bucket goes when all replicas of the lane
+/// have it and the one before is done; where there is nothing to send, nobody waits for anybody.
+void Play::declare_ready(std::size_t number, Sync sync, Chunk chunk, std::size_t num_ready) {
   Player& player = players_[number];
-  std::vector<bool>& joined = player.joined[static_cast<std::size_t>(sync)];
-  if (joined[chunk.index()]) return;
-  joined[chunk.index()] = true;
   const Stage stage = stage_of(player, chunk.value);
-  const std::size_t number_of_group = group_number(player, sync, stage);
-  Group& group = groups_[number_of_group];
+  const std::size_t group = group_number(player, sync, stage);
   const CollectiveShare& own = share(player, sync, stage);
   if (own.empty()) {
-    group.done = true;
+    groups_[group].done = true;
     return;
   }
-  const auto& lane = lanes_[static_cast<std::size_t>(plan_.replicas[player.replica].lane)];
-  if (++group.num_joined < lane.size()) return;
-  group.begin = engine_.now();
-  if (lane.front() == 0) {
-    group.transfer = recorder_.transfer_begins(
-        {.kind = sync == Sync::grad ? TransferKind::grad_sync : TransferKind::param_sync,
-         .from = player.rank,
-         .to = player.rank,
-         .bytes = own.bytes.value(),
-         .stage = stage},
-        group.begin);
+  groups_[group].num_ready.resize(static_cast<std::size_t>(own.num_buckets));
+  std::size_t& ready = player.num_ready[static_cast<std::size_t>(sync)][chunk.index()];
+  for (; ready < num_ready; ++ready) ++groups_[group].num_ready[ready];
+  start_bucket(group);
+}
+
+/// Another part of the last backward of the player's first chunk is over.
+void Play::bucket_ready(std::size_t number) {
+  constexpr Chunk kFirst{0};  // Megatron gives later chunks one bucket
+  const std::size_t ready =
+      players_[number].num_ready[static_cast<std::size_t>(Sync::grad)][kFirst.index()];
+  declare_ready(number, Sync::grad, kFirst, ready + 1);
+}
+
+void Play::start_bucket(std::size_t number) {
+  Group& group = groups_[number];
+  const GroupPlace place = place_of(number);
+  const auto& lane = lanes_[place.lane];
+  if (group.busy || group.num_done == group.num_ready.size() ||
+      group.num_ready[group.num_done] < lane.size()) {
+    return;
   }
-  engine_.start_timer(own.latency, token(TokenKind::group_starts, number_of_group));
+  const Player& player =
+      players_[lane.front() * num_ranks() + schedule().rank_of(place.stage).index()];
+  const CollectiveShare& own = share(player, place.sync, place.stage);
+  group.busy = true;
+  if (group.num_done == 0) {
+    group.begin = engine_.now();
+    if (player.replica == 0) {
+      group.transfer = recorder_.transfer_begins(
+          {.kind = place.sync == Sync::grad ? TransferKind::grad_sync : TransferKind::param_sync,
+           .from = player.rank,
+           .to = player.rank,
+           .bytes = own.bytes.value(),
+           .stage = place.stage},
+          group.begin);
+    }
+  }
+  engine_.start_timer(own.latency, token(TokenKind::bucket_starts, number));
 }
 
 void Play::join_all(std::size_t number, Sync sync) {
   for (int chunk = 0; chunk < schedule().num_chunks; ++chunk) join(number, sync, Chunk{chunk});
 }
 
-void Play::group_starts(std::size_t number) {
-  const std::size_t lane = number / num_stages() % lanes_.size();
-  const Stage stage{static_cast<int>(number % num_stages())};
-  const Sync sync = number < lanes_.size() * num_stages() ? Sync::grad : Sync::param;
-  std::vector<CollectiveShare::Flow> flows;
-  for (const std::size_t replica : lanes_[lane]) {
-    const Player& player = players_[replica * num_ranks() + schedule().rank_of(stage).index()];
-    const auto& own = share(player, sync, stage).flows;
-    flows.insert(flows.end(), own.begin(), own.end());
-  }
-  groups_[number].num_flows_left = flows.size();
-  for (const auto& flow : flows) {
-    engine_.start_flow(engine_.route(flow.ends), flow.bytes, token(TokenKind::group_flow, number));
-  }
-}
-
-void Play::group_ended(std::size_t number) {
-  Group& group = groups_[number];
-  group.done = true;
-  group.end = engine_.now();
-  const std::size_t lane = number / num_stages() % lanes_.size();
-  const Stage stage{static_cast<int>(number % num_stages())};
-  for (const std::size_t replica : lanes_[lane]) {
-    const std::size_t member = replica * num_ranks() + schedule().rank_of(stage).index();
-    const Player& player = players_[member];
-    if (replica == 0) recorder_.transfer_ends(group.transfer, group.end);
-    const auto is_done = [&](std::size_t awaited) { return groups_[awaited].done; };
-    if (player.state == Player::State::awaiting_groups &&
-        std::all_of(player.groups.begin(), player.groups.end(), is_done)) {
-      wake(member);
+void Play::bucket_starts(std::size_t number) {
+  const GroupPlace place = place_of(number);
+  const auto num_done = static_cast<std::int64_t>(groups_[number].num_done);
+  std::size_t num_flows = 0;
+  for (const std::size_t replica : lanes_[place.lane]) {
+    const Player& player =
+        players_[replica * num_ranks() + schedule().rank_of(place.stage).index()];
+    const CollectiveShare& own = share(player, place.sync, place.stage);
+    num_flows += own.flows.size();
+    for (const auto& flow : own.flows) {
+      // Equal parts that add up to the whole.
+      const Bytes part =
+          flow.bytes * (num_done + 1) / own.num_buckets - flow.bytes * num_done / own.num_buckets;
+      engine_.start_flow(engine_.route(flow.ends), part, token(TokenKind::bucket_flow, number));
     }
   }
+  groups_[number].num_flows_left = num_flows;
+}
+
+void Play::bucket_ended(std::size_t number) {
+  Group& group = groups_[number];
+  const GroupPlace place = place_of(number);
+  group.busy = false;
+  group.done = ++group.num_done == group.num_ready.size();
+  group.end = engine_.now();
+  for (const std::size_t replica : lanes_[place.lane]) {
+    const std::size_t member = replica * num_ranks() + schedule().rank_of(place.stage).index();
+    if (group.done && replica == 0) recorder_.transfer_ends(group.transfer, group.end);
+    const Player& player = players_[member];
+    if (player.state == Player::State::awaiting_groups && has_its_groups(player)) wake(member);
+  }
+  start_bucket(number);
+}
+
+bool Play::has_its_groups(const Player& player) const {
+  return std::all_of(player.groups.begin(), player.groups.end(), [&](std::size_t awaited) {
+    const Group& group = groups_[awaited];
+    return group.done || (player.awaits_first_bucket && group.num_done > 0);
+  });
+}
+
+Play::GroupPlace Play::place_of(std::size_t number) const {
+  return {.sync = number < lanes_.size() * num_stages() ? Sync::grad : Sync::param,
+          .lane = number / num_stages() % lanes_.size(),
+          .stage = Stage{static_cast<int>(number % num_stages())}};
+}
+
+/// The first forward of a chunk needs its first parameters, the second all of them.
+bool Play::await_all_parameters(std::size_t number, const Op& op) {
+  Player& player = players_[number];
+  if (!plan_.overlap_param_gather || op.kind != OpKind::F) return true;
+  if (player.groups.empty()) {
+    const bool first = !player.forward_seen[schedule().chunk_of(op.stage).index()];
+    const std::size_t group = group_number(player, Sync::param, op.stage);
+    if (first || groups_[group].done) return true;
+    player.groups = {group};
+    player.since = engine_.now();
+  }
+  return await_groups(number, SpanKind::exposed_param_sync);
 }
 
 bool Play::await_groups(std::size_t number, SpanKind kind) {
   Player& player = players_[number];
-  const auto is_done = [&](std::size_t awaited) { return groups_[awaited].done; };
-  if (!std::all_of(player.groups.begin(), player.groups.end(), is_done)) {
-    if (player.state == Player::State::ready) player.since = engine_.now();
+  if (!has_its_groups(player)) {
     player.state = Player::State::awaiting_groups;
     return false;
   }
@@ -593,6 +688,7 @@ bool Play::await_groups(std::size_t number, SpanKind kind) {
   }
   record_waits(player, kind);
   player.groups.clear();
+  player.awaits_first_bucket = false;
   return true;
 }
 

@@ -50,6 +50,10 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
     replica.grad_sync.push_back(ring_share(topology, group, gpu, reduce, bytes.gradient_bytes));
     replica.param_sync.push_back(
         ring_share(topology, group, gpu, Collective::all_gather, bytes.parameter_bytes));
+    replica.grad_sync.back().num_buckets =
+        scenario.train.overlap_grad_reduce ? bytes.num_buckets : 1;
+    replica.param_sync.back().num_buckets =
+        scenario.train.overlap_param_gather ? bytes.num_buckets : 1;
   }
   return replica;
 }
