@@ -32,7 +32,7 @@ std::string_view remedy(Category category) {
     case Category::gradients:
       return "shard them over data-parallel ranks, or keep them in bf16";
     case Category::optimizer:
-      return "set use_distributed_optimizer: true, or add GPUs";
+      return "use_distributed_optimizer over more data-parallel ranks, or raise TP or PP";
     case Category::activations:
       return "set recompute_granularity: selective or full, or sequence_parallel: true";
     case Category::logits:
