@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 
 namespace pipeledger {
 
@@ -25,7 +26,7 @@ using Chunk = Index<struct ChunkKind>;
 using Microbatch = Index<struct MicrobatchKind>;
 
 /// F forward, B full backward, I input gradient, W weight gradient.
-enum class OpKind { F, B, I, W };
+enum class OpKind : std::uint8_t { F, B, I, W };
 
 constexpr char letter(OpKind kind) { return "FBIW"[static_cast<int>(kind)]; }
 

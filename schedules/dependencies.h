@@ -18,15 +18,17 @@ using DependencyGraph =
 struct Dependencies {
   DependencyGraph graph;
   std::vector<std::uint32_t> first_of_rank;  // and, at the end, the number of ops
-  /// By vertex: the op of another rank or kind it needs, besides the one before it on its rank;
-  /// its own index: none.
-  std::vector<std::uint32_t> needs;
+
+  Rank rank_of(std::uint32_t vertex) const;
 };
 
 /// Edges: order on each rank; F(s-1) -> F(s); F -> B of the last stage; B(s+1) -> B(s), where an I
-/// stands for the B that was split; I -> W.
+/// stands for the B that was split; I -> W. Of the slices of a microbatch, forwards run from first
+/// to last and backwards from last to first. In an overlapped pair the first op has the needs of
+/// both, and who needs either waits for the second.
 ///
-/// Requires a complete schedule: every stage and microbatch has one F, and one B or an I and a W.
+/// Requires a complete schedule: every stage, microbatch and slice has one F, and one B or an I and
+/// a W, and every pair is a forward and a backward.
 Dependencies dependencies(const Schedule& schedule);
 
 }  // namespace pipeledger

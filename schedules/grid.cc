@@ -17,13 +17,23 @@ namespace {
 constexpr std::int64_t kMostCharacters = std::int64_t{256} << 20;
 constexpr std::size_t kTickEvery = 5;  // columns between two numbers of the time row
 
+/// What the span at `at` shows; a pair shows both its ops in its first span and none in the second.
+std::string label(const std::vector<Grid::Span>& spans, std::size_t at) {
+  if (at > 0 && spans[at - 1].op.overlaps_next) return "";
+  const Op& op = spans[at].op;
+  return op.overlaps_next ? to_text(op) + '&' + to_text(spans[at + 1].op) : to_text(op);
+}
+
 std::size_t column_width(const Grid& grid, const GridView& view) {
   std::size_t widest = 3;
   for (const Rank rank : view.ranks) {
-    for (const Grid::Span& span : grid.spans[rank.index()]) {
-      if (span.end <= view.first_column) continue;
-      widest = std::max(widest, fmt::formatted_size("{}{}{}", span.op.stage.value, 'F',
-                                                    span.op.microbatch.value));
+    const std::vector<Grid::Span>& spans = grid.spans[rank.index()];
+    for (std::size_t at = 0; at < spans.size(); ++at) {
+      if (spans[at].end <= view.first_column) continue;
+      const std::size_t size = label(spans, at).size();
+      const auto columns = static_cast<std::size_t>(spans[at].end - spans[at].start);
+      // A single op fits its first column, a pair its whole span.
+      widest = std::max(widest, spans[at].op.overlaps_next ? size / columns : size);
     }
     if (!view.stopped.empty()) widest = std::max(widest, view.stopped[rank.index()].size());
   }
@@ -57,18 +67,25 @@ std::string row_of(const Grid& grid, const GridView& view, Rank rank, std::size_
            width;
   };
   std::string row(column(view.end_column), ' ');
-  for (const Grid::Span& span : grid.spans[rank.index()]) {
-    if (span.end <= view.first_column || span.start >= view.end_column) continue;
-    const std::string text = span.start < view.first_column ? "" : to_text(span.op);
-    put(row, text, column(span.start), column(span.end), width);
-  }
   const std::vector<Grid::Span>& spans = grid.spans[rank.index()];
+  for (std::size_t at = 0; at < spans.size(); ++at) {
+    const auto [op, start, end] = spans[at];
+    if (end <= view.first_column || start >= view.end_column) continue;
+    if (at > 0 && spans[at - 1].op.overlaps_next) continue;
+    put(row, start < view.first_column ? "" : label(spans, at), column(start), column(end), width);
+  }
   const std::int64_t stop = std::max(spans.empty() ? 0 : spans.back().end, view.first_column);
   if (!view.stopped.empty() && stop < view.end_column) {
     put(row, view.stopped[rank.index()], column(stop), column(stop + 1), width);
   }
   row.erase(row.find_last_not_of(' ') + 1);
   return row;
+}
+
+/// How long the op at `at` runs, or the pair whose second op it is.
+int time_of(const std::vector<Grid::Span>& spans, std::uint32_t at, const OpTimes& times) {
+  const OpKind kind = spans[at].op.kind;
+  return at > 0 && spans[at - 1].op.overlaps_next ? times.of_pair(kind) : times.of(kind);
 }
 
 std::string time_row(const GridView& view, std::size_t width) {
@@ -88,19 +105,25 @@ int OpTimes::of(OpKind kind) const {
                     weight_gradient}[static_cast<std::size_t>(kind)];
 }
 
+int OpTimes::of_pair(OpKind backward_kind) const {
+  return overlapped_pair > 0 ? overlapped_pair : forward + of(backward_kind);
+}
+
 Grid play(const Schedule& schedule, const OpTimes& times) {
   for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
     PIPELEDGER_CHECK(times.of(kind) >= 1, "{} takes {}", letter(kind), times.of(kind));
   }
   const Dependencies all = dependencies(schedule);
-  const std::size_t num_ops = all.needs.size();
+  const std::size_t num_ops = all.first_of_rank.back();
   std::vector<Grid::Span> spans;
   spans.reserve(num_ops);
   for (const std::vector<Op>& ops : schedule.ops) {
     for (const Op& op : ops) spans.push_back({op});
   }
 
-  // An op is ready when all it waits for has ended; its start is the latest of those ends.
+  // An op is ready when all it waits for has ended; its start is the latest of those ends. A pair
+  // takes its time in its second op; the first only gathers the starts.
+  std::vector<bool> played(num_ops);
   std::vector<std::uint8_t> num_waiting(num_ops);
   for (const auto edge : boost::make_iterator_range(edges(all.graph))) {
     ++num_waiting[target(edge, all.graph)];
@@ -112,7 +135,9 @@ Grid play(const Schedule& schedule, const OpTimes& times) {
   while (!ready.empty()) {
     const std::uint32_t op = ready.back();
     ready.pop_back();
-    spans[op].end = spans[op].start + times.of(spans[op].op.kind);
+    played[op] = true;
+    spans[op].end = spans[op].start;
+    if (!spans[op].op.overlaps_next) spans[op].end += time_of(spans, op, times);
     for (const auto edge : boost::make_iterator_range(out_edges(op, all.graph))) {
       const std::uint32_t next = target(edge, all.graph);
       spans[next].start = std::max(spans[next].start, spans[op].end);
@@ -120,14 +145,15 @@ Grid play(const Schedule& schedule, const OpTimes& times) {
     }
   }
 
-  // Times are at least 1, so an op that never ran still ends at 0.
   Grid grid;
   for (std::size_t rank = 0; rank < schedule.ops.size(); ++rank) {
-    const auto begin = spans.begin() + all.first_of_rank[rank];
-    const auto end = std::find_if(begin, spans.begin() + all.first_of_rank[rank + 1],
-                                  [](const Grid::Span& span) { return span.end == 0; });
-    grid.spans.emplace_back(begin, end);
-    if (begin != end) grid.makespan = std::max(grid.makespan, std::prev(end)->end);
+    const std::uint32_t begin = all.first_of_rank[rank];
+    std::uint32_t end = begin;
+    for (; end < all.first_of_rank[rank + 1] && played[end]; ++end) {
+      if (spans[end].op.overlaps_next) spans[end].end = spans[end + 1].end;
+    }
+    grid.spans.emplace_back(spans.begin() + begin, spans.begin() + end);
+    if (begin != end) grid.makespan = std::max(grid.makespan, spans[end - 1].end);
   }
   return grid;
 }

@@ -11,6 +11,16 @@ bool folds_back(const Schedule& schedule, int chunk) {
 
 }  // namespace
 
+Rank Schedule::rank_of(Stage stage, Microbatch microbatch) const {
+  if (goes_up.empty() || !goes_up[microbatch.index()]) return rank_of(stage);
+  return {num_ranks - 1 - stage.value};
+}
+
+Chunk Schedule::chunk_of(Stage stage, Microbatch microbatch) const {
+  if (goes_up.empty()) return chunk_of(stage);
+  return {goes_up[microbatch.index()] ? 1 : 0};
+}
+
 Chunk Schedule::chunk_of(Stage stage) const { return {stage.value / num_ranks}; }
 
 Rank Schedule::rank_of(Stage stage) const {
@@ -19,6 +29,9 @@ Rank Schedule::rank_of(Stage stage) const {
 }
 
 Stage Schedule::stage_of(Rank rank, Chunk chunk) const {
+  if (placement == Placement::bidirectional) {
+    return {chunk.value == 0 ? rank.value : num_ranks - 1 - rank.value};
+  }
   const int place = folds_back(*this, chunk.value) ? num_ranks - 1 - rank.value : rank.value;
   return {chunk.value * num_ranks + place};
 }

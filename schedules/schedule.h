@@ -12,33 +12,64 @@
 
 namespace pipeledger {
 
+/// 12 bytes, since a schedule may hold millions.
 struct Op {
   Stage stage;
-  OpKind kind = OpKind::F;
   Microbatch microbatch;
+  std::uint16_t slice = 0;  // of the sequence, 0..num_slices-1
+  OpKind kind = OpKind::F;
+  /// This forward and the backward behind it on its rank are one overlapped pair: it starts when
+  /// the inputs of both are there and yields both outputs at its end.
+  bool overlaps_next = false;
+
+  constexpr Op() = default;
+  constexpr Op(Stage stage_, OpKind kind_, Microbatch microbatch_, int slice_ = 0)
+      : stage(stage_),
+        microbatch(microbatch_),
+        slice(static_cast<std::uint16_t>(slice_)),
+        kind(kind_) {}
 
   bool operator==(const Op&) const = default;
 };
+static_assert(sizeof(Op) == 12);
 
-/// loop: stage s is on rank s mod p. V: chunk 1 folds back, stage s on rank 2p-1-s.
-enum class Placement { loop, v };
+/// loop: stage s is on rank s mod p. v: every other chunk folds back, stage s of an odd chunk c is
+/// on rank p-1 - s mod p. bidirectional: p stages, each there twice, on rank s for microbatches
+/// that go down and on rank p-1-s for those that go up.
+enum class Placement : std::uint8_t { loop, v, bidirectional };
 
 /// Largest number of ops a schedule may hold (200 MB of them): a check, so that a slip of the
 /// keyboard is an error and not a machine out of memory.
 inline constexpr std::int64_t kMaxOps = std::int64_t{1} << 24;
 
+/// Most slices of a microbatch: their number fits an op's 16 bits, and stages x microbatches x
+/// slices fit 64.
+inline constexpr int kMaxSlices = 1 << 12;
+
 struct Schedule {
   std::string name;
   int num_ranks = 0;
-  int num_chunks = 1;
+  int num_chunks = 1;  // stages a rank holds; bidirectional: 2, its stage down and its stage up
   int num_microbatches = 0;
+  int num_slices = 1;  // pieces a microbatch's sequence is cut into, each with ops of its own
   Placement placement = Placement::loop;
+  std::vector<bool> goes_up;         // by microbatch; empty unless bidirectional
   std::vector<std::vector<Op>> ops;  // by rank
   /// Length of each rank's warmup, as its generator counts it; for a schedule read from text, the
   /// forwards before the rank's first backward, which is one more in 1F1B's steady ranks.
   std::vector<int> num_warmup;
 
-  int num_stages() const { return num_ranks * num_chunks; }
+  /// Copies of each stage's parameters; those of two copies are reduced together.
+  int num_copies() const { return placement == Placement::bidirectional ? 2 : 1; }
+  int num_stages() const { return num_ranks * num_chunks / num_copies(); }
+
+  /// Where a stage works on a microbatch, and as which of the rank's chunks.
+  Rank rank_of(Stage stage, Microbatch microbatch) const;
+  Chunk chunk_of(Stage stage, Microbatch microbatch) const;
+  Rank rank_of(const Op& op) const { return rank_of(op.stage, op.microbatch); }
+  Chunk chunk_of(const Op& op) const { return chunk_of(op.stage, op.microbatch); }
+
+  /// The same for a stage's first copy, which is its only one unless bidirectional.
   Rank rank_of(Stage stage) const;
   Chunk chunk_of(Stage stage) const;
   Stage stage_of(Rank rank, Chunk chunk) const;
@@ -101,15 +132,18 @@ std::vector<Problem> check_interleaved(const ScheduleShape& shape);
 Schedule interleaved(const ScheduleShape& shape);
 int num_warmup_interleaved(const ScheduleShape& shape, Rank rank);
 
-/// "0F0": stage, kind, microbatch.
+/// "0F0": stage, kind, microbatch; ".1" follows for a slice other than the first.
 std::string to_text(const Op& op);
+
+/// The op at `at`, with the one that it overlaps: "0F7&7B3".
+std::string token_at(const std::vector<Op>& ops, std::size_t at);
 
 /// "0F0 0F1 0B0\n1F0 ...": a line a rank.
 std::string to_text(const Schedule& schedule);
 
-/// Inverse of to_text. Blank lines and what follows a # are left out; the number of chunks and
-/// microbatches, and the placement, follow from the ops. Throws InputError with line and column of
-/// every token that is not an op (20 at most, then their number).
+/// Inverse of to_text. Blank lines and what follows a # are left out; the number of chunks,
+/// microbatches and slices, and the placement, follow from the ops. Throws InputError with line and
+/// column of every token that is not an op (20 at most, then their number).
 Schedule parse_schedule(std::string_view text, std::string_view file = {});
 
 /// A line about the whole, then a row a rank: warmup, peak in flight, and as many of its ops as fit
@@ -119,13 +153,13 @@ std::string to_table(const Schedule& schedule, int width);
 /// One object: name, counts, placement, and a rank's num_warmup, peak_in_flight and ops.
 std::string to_json(const Schedule& schedule);
 
-/// Largest number of (microbatch, chunk) pairs whose forward is done and backward is not; a split
+/// Largest number of (microbatch, chunk, slice) whose forward is done and backward is not; a split
 /// backward is done with its W.
 int peak_in_flight(const std::vector<Op>& ops);
 
 /// Proves a schedule complete (each op once, on its own rank) and free of deadlock, on a
-/// dependency graph over its ops. Empty: it is fine. A problem of order shows the grid with a mark
-/// at the op that cannot run, and the cycle that blocks it.
+/// dependency graph over its ops, in which an overlapped pair is one. Empty: it is fine. A problem
+/// of order shows the grid with a mark at the op that cannot run, and the cycle that blocks it.
 std::vector<Problem> validate(const Schedule& schedule);
 
 /// How long an op of each kind takes, in columns of a grid.
@@ -134,12 +168,14 @@ struct OpTimes {
   int backward = 1;
   int input_gradient = 1;
   int weight_gradient = 1;
+  int overlapped_pair = 0;  // 0: as long as its forward and its backward together
 
   int of(OpKind kind) const;
+  int of_pair(OpKind backward_kind) const;
 };
 
 /// A schedule played in order: an op starts when its rank is free and what it needs is done;
-/// messages take no time.
+/// messages take no time. The two ops of an overlapped pair have the same span.
 struct Grid {
   struct Span {
     Op op;

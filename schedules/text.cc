@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,17 +16,21 @@ namespace {
 
 constexpr std::string_view kKinds = "FBIW";
 
-std::string_view name(Placement placement) { return placement == Placement::loop ? "loop" : "v"; }
+std::string_view name(Placement placement) {
+  return std::array<std::string_view, 3>{"loop", "v",
+                                         "bidirectional"}[static_cast<std::size_t>(placement)];
+}
 
 void append(std::string& text, const Op& op) {
   fmt::format_to(std::back_inserter(text), "{}{}{}", op.stage.value, letter(op.kind),
                  op.microbatch.value);
+  if (op.slice > 0) fmt::format_to(std::back_inserter(text), ".{}", op.slice);
 }
 
 std::string ops_text(const std::vector<Op>& ops, std::size_t most) {
   std::string text;
   for (std::size_t i = 0; i < std::min(most, ops.size()); ++i) {
-    if (i > 0) text += ' ';
+    if (i > 0) text += ops[i - 1].overlaps_next ? '&' : ' ';
     append(text, ops[i]);
   }
   return text;
@@ -65,7 +70,12 @@ std::optional<Op> parse_op(std::string_view token, std::string& message) {
   const std::size_t kind = rest.empty() ? std::string_view::npos : kKinds.find(rest.front());
   if (kind != std::string_view::npos) rest.remove_prefix(1);
   const std::optional<int> microbatch = take_number(rest);
-  if (!stage || kind == std::string_view::npos || !microbatch || !rest.empty()) {
+  std::optional<int> slice = 0;
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    slice = take_number(rest);
+  }
+  if (!stage || kind == std::string_view::npos || !microbatch || !slice || !rest.empty()) {
     message = fmt::format("{} is not an op; write stage, F, B, I or W, and microbatch: 0F0",
                           shown(token));
     return std::nullopt;
@@ -75,7 +85,12 @@ std::optional<Op> parse_op(std::string_view token, std::string& message) {
                           *stage >= kMaxOps ? "stage" : "microbatch", kMaxOps - 1);
     return std::nullopt;
   }
-  return Op{{*stage}, static_cast<OpKind>(kind), {*microbatch}};
+  if (*slice >= kMaxSlices) {
+    message =
+        fmt::format("{} is out of range; the largest slice is {}", shown(token), kMaxSlices - 1);
+    return std::nullopt;
+  }
+  return Op{{*stage}, static_cast<OpKind>(kind), {*microbatch}, *slice};
 }
 
 class Parser {
@@ -110,7 +125,16 @@ class Parser {
   }
 
  private:
+  /// An op, or a pair of them: 0F7&7B3.
   void token(std::string_view text, int column, std::vector<Op>& ops) {
+    const std::size_t both = text.find('&');
+    op(text.substr(0, both), column, ops);
+    if (both == std::string_view::npos) return;
+    if (!ops.empty()) ops.back().overlaps_next = true;
+    op(text.substr(both + 1), column + static_cast<int>(both) + 1, ops);
+  }
+
+  void op(std::string_view text, int column, std::vector<Op>& ops) {
     std::string message;
     const std::optional<Op> op = parse_op(text, message);
     if (!op) {
@@ -130,10 +154,39 @@ class Parser {
 bool every_op_is_on_its_rank(const Schedule& schedule) {
   for (Rank rank{0}; rank.value < schedule.num_ranks; ++rank.value) {
     for (const Op& op : schedule.ops[rank.index()]) {
-      if (schedule.rank_of(op.stage) != rank) return false;
+      if (schedule.rank_of(op) != rank) return false;
     }
   }
   return true;
+}
+
+/// Which microbatches go up, by the ranks on which they are found.
+std::vector<bool> directions(const Schedule& schedule) {
+  std::vector<bool> goes_up(Microbatch{schedule.num_microbatches}.index());
+  for (Rank rank{0}; rank.value < schedule.num_ranks; ++rank.value) {
+    for (const Op& op : schedule.ops[rank.index()]) {
+      if (op.stage.value != rank.value) goes_up[op.microbatch.index()] = true;
+    }
+  }
+  return goes_up;
+}
+
+/// The first placement in which every op is on its rank; loop if there is none, for validate to
+/// find the ops that are not.
+void find_placement(Schedule& schedule) {
+  if (every_op_is_on_its_rank(schedule)) return;
+  const bool folds_back = schedule.num_chunks > 1;
+  if (folds_back) {
+    schedule.placement = Placement::v;
+  } else {
+    schedule.placement = Placement::bidirectional;
+    schedule.num_chunks = 2;
+    schedule.goes_up = directions(schedule);
+  }
+  if (every_op_is_on_its_rank(schedule)) return;
+  schedule.placement = Placement::loop;
+  if (!folds_back) schedule.num_chunks = 1;
+  schedule.goes_up.clear();
 }
 
 int num_leading_forwards(const std::vector<Op>& ops) {
@@ -146,6 +199,12 @@ int num_leading_forwards(const std::vector<Op>& ops) {
 std::string to_text(const Op& op) {
   std::string text;
   append(text, op);
+  return text;
+}
+
+std::string token_at(const std::vector<Op>& ops, std::size_t at) {
+  std::string text = to_text(ops[at]);
+  if (ops[at].overlaps_next && at + 1 < ops.size()) text += '&' + to_text(ops[at + 1]);
   return text;
 }
 
@@ -172,13 +231,11 @@ Schedule parse_schedule(std::string_view text, std::string_view file) {
     for (const Op& op : ops) {
       last_stage = std::max(last_stage, op.stage.value);
       schedule.num_microbatches = std::max(schedule.num_microbatches, op.microbatch.value + 1);
+      schedule.num_slices = std::max(schedule.num_slices, op.slice + 1);
     }
   }
   schedule.num_chunks = last_stage / schedule.num_ranks + 1;
-  if (schedule.num_chunks > 1 && !every_op_is_on_its_rank(schedule)) {
-    schedule.placement = Placement::v;
-    if (!every_op_is_on_its_rank(schedule)) schedule.placement = Placement::loop;
-  }
+  find_placement(schedule);
   return schedule;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/graph/topological_sort.hpp>
+#include <boost/range/iterator_range.hpp>
 #include <iterator>
 #include <optional>
 #include <tuple>
@@ -19,14 +20,34 @@ namespace {
 
 std::string rank_field(Rank rank) { return fmt::format("rank {}", rank.value); }
 
-/// The ops of one stage and microbatch, as far as they are there.
+/// The ops of one stage, microbatch and slice, as far as they are there.
 struct Cell {
-  Stage stage;
-  Microbatch microbatch;
+  Op of;                     // any of them
   std::array<int, 4> num{};  // by OpKind
 
   int count(OpKind kind) const { return num[static_cast<std::size_t>(kind)]; }
+  std::string text(OpKind kind) const {
+    return to_text(Op{of.stage, kind, of.microbatch, of.slice});
+  }
 };
+
+bool same_cell(const Op& a, const Op& b) {
+  return a.stage == b.stage && a.microbatch == b.microbatch && a.slice == b.slice;
+}
+
+/// Cells run through the slices, then the microbatches, then the stages.
+std::int64_t cell_number(const Schedule& schedule, const Op& op) {
+  return (std::int64_t{op.stage.value} * schedule.num_microbatches + op.microbatch.value) *
+             schedule.num_slices +
+         op.slice;
+}
+
+Op op_of_cell(const Schedule& schedule, std::int64_t cell, OpKind kind) {
+  const std::int64_t slice = cell % schedule.num_slices;
+  const std::int64_t row = cell / schedule.num_slices;
+  const std::int64_t m = schedule.num_microbatches;
+  return {{static_cast<int>(row / m)}, kind, {static_cast<int>(row % m)}, static_cast<int>(slice)};
+}
 
 /// Ops in the order of their cells. Ops outside the schedule's counts or on a foreign rank become
 /// problems; the latter still count as being there.
@@ -35,30 +56,33 @@ std::vector<Op> ops_by_cell(const Schedule& schedule, FirstProblems& problems) {
   for (Rank rank{0}; rank.index() < schedule.ops.size(); ++rank.value) {
     for (const Op& op : schedule.ops[rank.index()]) {
       if (op.stage.value < 0 || op.stage.value >= schedule.num_stages() ||
-          op.microbatch.value < 0 || op.microbatch.value >= schedule.num_microbatches) {
-        problems.add({rank_field(rank),
-                      fmt::format("{} is outside {} stages and {} microbatches", to_text(op),
-                                  schedule.num_stages(), schedule.num_microbatches)});
+          op.microbatch.value < 0 || op.microbatch.value >= schedule.num_microbatches ||
+          op.slice >= schedule.num_slices) {
+        std::string message =
+            fmt::format("{} is outside {} stages and {} microbatches", to_text(op),
+                        schedule.num_stages(), schedule.num_microbatches);
+        if (schedule.num_slices > 1) message += fmt::format(" of {} slices", schedule.num_slices);
+        problems.add({rank_field(rank), std::move(message)});
         continue;
       }
       all.push_back(op);
-      const Rank home = schedule.rank_of(op.stage);
+      const Rank home = schedule.rank_of(op);
       if (home == rank) continue;
       problems.add({rank_field(rank), fmt::format("{} belongs to rank {}, which holds stage {}",
                                                   to_text(op), home.value, op.stage.value)});
     }
   }
   std::ranges::sort(all, {}, [](const Op& op) {
-    return std::tuple(op.stage.value, op.microbatch.value, op.kind);
+    return std::tuple(op.stage.value, op.microbatch.value, op.slice, op.kind);
   });
   return all;
 }
 
 void check_cell(const Schedule& schedule, const Cell& cell, FirstProblems& problems) {
   const auto add = [&](std::string message) {
-    problems.add({rank_field(schedule.rank_of(cell.stage)), std::move(message)});
+    problems.add({rank_field(schedule.rank_of(cell.of)), std::move(message)});
   };
-  const auto text = [&](OpKind kind) { return to_text(Op{cell.stage, kind, cell.microbatch}); };
+  const auto text = [&](OpKind kind) { return cell.text(kind); };
   for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
     if (cell.count(kind) > 1)
       add(fmt::format("{} is there {} times", text(kind), cell.count(kind)));
@@ -78,41 +102,57 @@ void check_cell(const Schedule& schedule, const Cell& cell, FirstProblems& probl
   }
 }
 
-/// Cells first..end-1, in the order of stages and then microbatches, hold no op. There may be
-/// billions: a run of them is one problem.
+/// Cells first..end-1 hold no op. There may be billions: a run of them is one problem.
 void check_empty_cells(const Schedule& schedule, std::int64_t first, std::int64_t end,
                        FirstProblems& problems) {
   if (first == end) return;
-  const std::int64_t m = schedule.num_microbatches;
-  const auto op = [&](std::int64_t cell, OpKind kind) {
-    return Op{{static_cast<int>(cell / m)}, kind, {static_cast<int>(cell % m)}};
+  const auto text = [&](std::int64_t cell, OpKind kind) {
+    return to_text(op_of_cell(schedule, cell, kind));
   };
-  const Op forward = op(first, OpKind::F);
   const std::string missing =
       end - first == 1
-          ? fmt::format("{} and {} are missing", to_text(forward), to_text(op(first, OpKind::B)))
-          : fmt::format("{} to {}, {} forwards, and their backwards are missing", to_text(forward),
-                        to_text(op(end - 1, OpKind::F)), with_commas(end - first));
-  problems.add({rank_field(schedule.rank_of(forward.stage)), missing});
+          ? fmt::format("{} and {} are missing", text(first, OpKind::F), text(first, OpKind::B))
+          : fmt::format("{} to {}, {} forwards, and their backwards are missing",
+                        text(first, OpKind::F), text(end - 1, OpKind::F), with_commas(end - first));
+  problems.add({rank_field(schedule.rank_of(op_of_cell(schedule, first, OpKind::F))), missing});
 }
 
-/// Each stage and microbatch has one F, and one B or an I and a W, on the stage's rank.
+/// An overlapped pair is a forward and a backward, next to each other on one rank.
+void check_pairs(const Schedule& schedule, FirstProblems& problems) {
+  for (Rank rank{0}; rank.index() < schedule.ops.size(); ++rank.value) {
+    const std::vector<Op>& ops = schedule.ops[rank.index()];
+    for (std::size_t at = 0; at < ops.size(); ++at) {
+      if (!ops[at].overlaps_next) continue;
+      const bool whole = at + 1 < ops.size() && ops[at].kind == OpKind::F &&
+                         (ops[at + 1].kind == OpKind::B || ops[at + 1].kind == OpKind::I) &&
+                         !ops[at + 1].overlaps_next;
+      if (whole) continue;
+      problems.add({rank_field(rank), fmt::format("{} is not a forward with a backward, as an "
+                                                  "overlapped pair is: 0F1&0B0",
+                                                  token_at(ops, at))});
+    }
+  }
+}
+
+/// Each stage, microbatch and slice has one F, and one B or an I and a W, on the stage's rank.
 std::vector<Problem> check_complete(const Schedule& schedule) {
   FirstProblems problems;
+  check_pairs(schedule, problems);
   const std::vector<Op> all = ops_by_cell(schedule, problems);
-  const std::int64_t m = schedule.num_microbatches;
   std::int64_t next = 0;
   for (auto op = all.begin(); op != all.end();) {
-    Cell cell{op->stage, op->microbatch};
-    const std::int64_t at = cell.stage.value * m + cell.microbatch.value;
+    Cell cell{*op};
+    const std::int64_t at = cell_number(schedule, cell.of);
     check_empty_cells(schedule, next, at, problems);
-    for (; op != all.end() && op->stage == cell.stage && op->microbatch == cell.microbatch; ++op) {
+    for (; op != all.end() && same_cell(*op, cell.of); ++op) {
       ++cell.num[static_cast<std::size_t>(op->kind)];
     }
     check_cell(schedule, cell, problems);
     next = at + 1;
   }
-  check_empty_cells(schedule, next, schedule.num_stages() * m, problems);
+  const std::int64_t num_cells =
+      std::int64_t{schedule.num_stages()} * schedule.num_microbatches * schedule.num_slices;
+  check_empty_cells(schedule, next, num_cells, problems);
   return std::move(problems).take();
 }
 
@@ -133,7 +173,7 @@ std::vector<Problem> check_counts_agree(const Schedule& schedule) {
 bool has_order(const Dependencies& all) {
   try {
     std::vector<std::uint32_t> order;
-    order.reserve(all.needs.size());
+    order.reserve(all.first_of_rank.back());
     boost::topological_sort(all.graph, std::back_inserter(order));
     return true;
   } catch (const boost::not_a_dag&) {
@@ -144,26 +184,29 @@ bool has_order(const Dependencies& all) {
 /// The head of a rank that stopped, and what it waits for.
 struct Wait {
   Rank rank;
-  Op head;
-  Op needs;
-  Rank on;  // where `needs` stands, at the head or behind it
+  std::size_t head = 0;   // its place on `rank`
+  std::size_t needs = 0;  // the place on `on` of an op or pair that it needs
+  Rank on;                // which stopped too, at `needs` or before it
 };
+
+/// Where the op at `at`, or the pair it is the second of, begins.
+std::size_t first_of_pair(const std::vector<Op>& ops, std::size_t at) {
+  return at > 0 && ops[at - 1].overlaps_next ? at - 1 : at;
+}
 
 /// By rank: what stopped it; nullopt: it ran to its end.
 std::vector<std::optional<Wait>> waits(const Schedule& schedule, const Dependencies& all,
                                        const Grid& grid) {
   std::vector<std::optional<Wait>> found(schedule.ops.size());
-  for (Rank rank{0}; rank.value < schedule.num_ranks; ++rank.value) {
-    const std::vector<Op>& ops = schedule.ops[rank.index()];
-    const std::size_t num_done = grid.spans[rank.index()].size();
-    if (num_done == ops.size()) continue;
-    const std::uint32_t need = all.needs[all.first_of_rank[rank.index()] + num_done];
-    const auto after = std::ranges::upper_bound(all.first_of_rank, need);
-    const auto on = static_cast<std::size_t>(after - all.first_of_rank.begin()) - 1;
-    found[rank.index()] = Wait{rank,
-                               ops[num_done],
-                               schedule.ops[on][need - all.first_of_rank[on]],
-                               {static_cast<int>(on)}};
+  for (const auto edge : boost::make_iterator_range(edges(all.graph))) {
+    const std::uint32_t need = source(edge, all.graph);
+    const std::uint32_t head = target(edge, all.graph);
+    const Rank rank = all.rank_of(head);
+    const Rank on = all.rank_of(need);
+    const std::size_t at = head - all.first_of_rank[rank.index()];
+    const std::size_t needs = need - all.first_of_rank[on.index()];
+    if (at != grid.spans[rank.index()].size() || needs < grid.spans[on.index()].size()) continue;
+    found[rank.index()] = {rank, at, first_of_pair(schedule.ops[on.index()], needs), on};
   }
   return found;
 }
@@ -188,17 +231,22 @@ std::vector<Wait> cycle(const std::vector<std::optional<Wait>>& stopped) {
   return found;
 }
 
-std::string cycle_text(const std::vector<Wait>& found) {
+std::string head_text(const Schedule& schedule, const Wait& wait) {
+  return token_at(schedule.ops[wait.rank.index()], wait.head);
+}
+
+std::string cycle_text(const Schedule& schedule, const std::vector<Wait>& found) {
   constexpr std::size_t kMost = 16;
   std::string text;
   for (std::size_t i = 0; i < std::min(found.size(), kMost); ++i) {
     const Wait& wait = found[i];
-    const Op& head = found[(i + 1) % found.size()].head;
-    text += fmt::format("\n  {} on rank {} waits for {}", to_text(wait.head), wait.rank.value,
-                        to_text(wait.needs));
-    text += wait.needs == head
-                ? fmt::format(", next on rank {}", wait.on.value)
-                : fmt::format(", which stands behind {} on rank {}", to_text(head), wait.on.value);
+    const Wait& next = found[(i + 1) % found.size()];
+    const std::vector<Op>& ops = schedule.ops[wait.on.index()];
+    text += fmt::format("\n  {} on rank {} waits for {}", head_text(schedule, wait),
+                        wait.rank.value, token_at(ops, wait.needs));
+    text += wait.needs == next.head ? fmt::format(", next on rank {}", wait.on.value)
+                                    : fmt::format(", which stands behind {} on rank {}",
+                                                  token_at(ops, next.head), wait.on.value);
   }
   if (found.size() > kMost) text += fmt::format("\n  and so on through {} ranks", found.size());
   return text;
@@ -211,14 +259,15 @@ std::int64_t stop_of(const Grid& grid, Rank rank) {
 }
 
 /// The columns around the stop of the cycle, of all ranks or, when those are many, of the cycle.
-std::string deadlock_grid(const Grid& grid, const std::vector<std::optional<Wait>>& stopped,
+std::string deadlock_grid(const Schedule& schedule, const Grid& grid,
+                          const std::vector<std::optional<Wait>>& stopped,
                           const std::vector<Wait>& found) {
   constexpr std::size_t kMostRanks = 16;
   constexpr std::int64_t kMostBefore = 12;
   constexpr std::int64_t kMostAfter = 4;
   GridView view;
   for (const std::optional<Wait>& wait : stopped) {
-    view.stopped.push_back(wait ? '?' + to_text(wait->head) : "");
+    view.stopped.push_back(wait ? '?' + head_text(schedule, *wait) : "");
   }
   std::int64_t cycle_stop = 0;
   for (const Wait& wait : found) {
@@ -249,8 +298,8 @@ Problem deadlock(const Schedule& schedule, const Dependencies& all) {
   return {rank_field(found.front().rank),
           fmt::format("{} can never run: deadlock (! cannot run, ? waits for one that cannot)\n"
                       "{}the cycle:{}",
-                      to_text(found.front().head), deadlock_grid(grid, stopped, found),
-                      cycle_text(found))};
+                      head_text(schedule, found.front()),
+                      deadlock_grid(schedule, grid, stopped, found), cycle_text(schedule, found))};
 }
 
 }  // namespace

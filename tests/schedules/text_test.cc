@@ -64,6 +64,55 @@ TEST(ScheduleText, APlacementThatFoldsBackIsSeenInTheOps) {
   EXPECT_TRUE(validate(schedule).empty());
 }
 
+TEST(ScheduleText, TwoDirectionsAreSeenInTheRanksOfTheOps) {
+  const std::string text =
+      "0F0 1F1 1B1 0B0\n"
+      "0F1 1F0 1B0 0B1\n";
+  const Schedule schedule = parse_schedule(text);
+  EXPECT_EQ(schedule.placement, Placement::bidirectional);
+  EXPECT_EQ(schedule.goes_up, (std::vector<bool>{false, true}));
+  EXPECT_EQ(schedule.num_chunks, 2);
+  EXPECT_EQ(schedule.num_copies(), 2);
+  EXPECT_EQ(schedule.num_stages(), 2);
+  EXPECT_EQ(schedule.rank_of(Op{{0}, OpKind::F, {0}}), Rank{0});
+  EXPECT_EQ(schedule.rank_of(Op{{0}, OpKind::F, {1}}), Rank{1});
+  EXPECT_EQ(schedule.chunk_of(Op{{0}, OpKind::F, {1}}), Chunk{1});
+  EXPECT_EQ(schedule.stage_of({0}, {1}), Stage{1});
+  EXPECT_TRUE(validate(schedule).empty());
+  EXPECT_EQ(to_text(schedule), text);
+}
+
+TEST(ScheduleText, AnOpOnAForeignRankIsNoSecondDirection) {
+  const Schedule schedule = parse_schedule("0F0 1F0 0B0\n1B0\n");
+  EXPECT_EQ(schedule.placement, Placement::loop);
+  EXPECT_EQ(schedule.num_chunks, 1);
+  EXPECT_TRUE(schedule.goes_up.empty());
+}
+
+TEST(ScheduleText, AnOverlappedPairIsTwoOpsInOneToken) {
+  const std::string text = "0F0 0F1&0B0 0B1\n";
+  const Schedule schedule = parse_schedule(text);
+  ASSERT_EQ(schedule.ops[0].size(), 4u);
+  EXPECT_FALSE(schedule.ops[0][0].overlaps_next);
+  EXPECT_TRUE(schedule.ops[0][1].overlaps_next);
+  EXPECT_TRUE(validate(schedule).empty());
+  EXPECT_EQ(to_text(schedule), text);
+  EXPECT_EQ(problems_of("0F0&\n0F0&0B0&0F1\n&0B0"),
+            "order.txt:1:5:  is not an op; write stage, F, B, I or W, and microbatch: 0F0\n"
+            "order.txt:2:5: 0B0&0F1 is not an op; write stage, F, B, I or W, and microbatch: 0F0\n"
+            "order.txt:3:1:  is not an op; write stage, F, B, I or W, and microbatch: 0F0");
+}
+
+TEST(ScheduleText, ASliceFollowsItsMicrobatch) {
+  const Schedule schedule = parse_schedule("0F0.0 0F0.1 0B0.1 0B0\n");
+  EXPECT_EQ(schedule.num_slices, 2);
+  EXPECT_TRUE(validate(schedule).empty());
+  EXPECT_EQ(to_text(schedule), "0F0 0F0.1 0B0.1 0B0\n");
+  EXPECT_EQ(problems_of("0F0.4096 0F0."),
+            "order.txt:1:1: 0F0.4096 is out of range; the largest slice is 4095\n"
+            "order.txt:1:10: 0F0. is not an op; write stage, F, B, I or W, and microbatch: 0F0");
+}
+
 TEST(ScheduleText, CommentsAndBlankLinesAreLeftOut) {
   EXPECT_EQ(to_text(parse_schedule("# two ranks\n\n 0F0\t0B0 # the first\r\n\n1F0 1B0")),
             "0F0 0B0\n1F0 1B0\n");

@@ -63,6 +63,55 @@ TEST(Validate, AnInputGradientStandsForTheBackwardBelow) {
   EXPECT_EQ(problems_of("0F0 0B0\n1F0 1I0 1W0\n"), "");
 }
 
+TEST(Validate, SlicesRunForwardFromTheFirstAndBackwardFromTheLast) {
+  EXPECT_EQ(problems_of("0F0 0F0.1 0B0.1 0B0\n"), "");
+  EXPECT_EQ(problems_of("0F0 0F0.1 0B0 0B0.1\n"),
+            "rank 0: 0B0 can never run: deadlock (! cannot run, ? waits for one that cannot)\n"
+            "time    0\n"
+            "rank 0  0F0   0F0.1 !0B0\n"
+            "the cycle:\n"
+            "  0B0 on rank 0 waits for 0B0.1, which stands behind 0B0 on rank 0\n");
+  EXPECT_EQ(problems_of("0F0.1 0F0 0B0.1 0B0\n"),
+            "rank 0: 0F0.1 can never run: deadlock (! cannot run, ? waits for one that cannot)\n"
+            "time    0\n"
+            "rank 0  !0F0.1\n"
+            "the cycle:\n"
+            "  0F0.1 on rank 0 waits for 0F0, which stands behind 0F0.1 on rank 0\n");
+  EXPECT_EQ(problems_of("0F0 0F0.1 0F0.2 0B0.2 0B0\n"), "rank 0: 0B0.1 is missing\n");
+}
+
+TEST(Validate, APairWaitsForTheInputsOfBothItsOps) {
+  EXPECT_EQ(problems_of("0F0 0F1&0B0 0B1\n1F0 1B0 1F1 1B1\n"), "");
+  EXPECT_EQ(problems_of("0F0 0F1&0B0 0B1\n1F0 1F1 1B0 1B1\n"),
+            "rank 0: 0F1&0B0 can never run: deadlock (! cannot run, ? waits for one that cannot)\n"
+            "time    0\n"
+            "rank 0  0F0      !0F1&0B0\n"
+            "rank 1           1F0      !1F1\n"
+            "the cycle:\n"
+            "  0F1&0B0 on rank 0 waits for 1B0, which stands behind 1F1 on rank 1\n"
+            "  1F1 on rank 1 waits for 0F1&0B0, next on rank 0\n");
+}
+
+TEST(Validate, APairCannotWaitForItself) {
+  EXPECT_EQ(problems_of("0F0&0B0\n"),
+            "rank 0: 0F0&0B0 can never run: deadlock (! cannot run, ? waits for one that cannot)\n"
+            "time    0\n"
+            "rank 0  !0F0&0B0\n"
+            "the cycle:\n"
+            "  0F0&0B0 on rank 0 waits for 0F0&0B0, next on rank 0\n");
+}
+
+TEST(Validate, APairIsAForwardAndABackward) {
+  EXPECT_EQ(problems_of("0F0&0F1 0B0&0B1\n"),
+            "rank 0: 0F0&0F1 is not a forward with a backward, as an overlapped pair is: 0F1&0B0\n"
+            "rank 0: 0B0&0B1 is not a forward with a backward, as an overlapped pair is: "
+            "0F1&0B0\n");
+  Schedule schedule = one_f_one_b({2, 1, 2});
+  schedule.ops[0].back().overlaps_next = true;
+  EXPECT_EQ(problems_of(schedule),
+            "rank 0: 0B1 is not a forward with a backward, as an overlapped pair is: 0F1&0B0\n");
+}
+
 TEST(Validate, MissingDoubledMisplacedAndHalfOpsAreNamed) {
   EXPECT_EQ(problems_of("0F0 0B0 0F1 0F1 0B1 1F0\n"
                         "1B0 1F1 1I1\n"),
@@ -141,6 +190,16 @@ TEST(Grid, OneFOneBOfFourRanksAndFourMicrobatches) {
       "rank 1      1F0 1F1 1F2                 1B0---- 1F3 1B1----     1B2----     1B3----\n"
       "rank 2          2F0 2F1         2B0---- 2F2 2B1---- 2F3 2B2----     2B3----\n"
       "rank 3              3F0 3B0---- 3F1 3B1---- 3F2 3B2---- 3F3 3B3----\n");
+}
+
+TEST(Grid, APairFillsItsSpan) {
+  const Schedule schedule = parse_schedule("0F0 0F1&0B0 0B1\n");
+  EXPECT_EQ(to_grid(schedule, {.backward = 2}),
+            "time    0                   5\n"
+            "rank 0  0F0 0F1&0B0---- 0B1----\n");
+  EXPECT_EQ(to_grid(schedule, {.backward = 2, .overlapped_pair = 1}),
+            "time    0\n"
+            "rank 0  0F0     0F1&0B0 0B1------------\n");
 }
 
 TEST(Grid, ATimeBelowOneIsRefused) {
