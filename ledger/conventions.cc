@@ -63,6 +63,8 @@ BytesPerParameter megatron_bytes_per_parameter(const Scenario& scenario) {
       return {2, 4, 12};
     case Sharding::optim:
       return {2, 4, 12 / d};
+    case Sharding::optim_grads:
+      return {2, 4 / d, 12 / d};
     case Sharding::optim_grads_params:
       return {2 / d, 4 / d, 12 / d};
   }
@@ -232,6 +234,7 @@ ConventionPrices convention_prices(const Scenario& scenario) {
       return korthikanti_prices(scenario);
     case Convention::train_ledger:
       return train_ledger_prices(scenario);
+    case Convention::calculator:
     case Convention::exact:
       break;
   }
@@ -249,6 +252,8 @@ std::string_view name(Convention convention) {
       return "korthikanti";
     case Convention::train_ledger:
       return "train-ledger";
+    case Convention::calculator:
+      return "calculator";
   }
   PIPELEDGER_CHECK(false, "convention={}", static_cast<int>(convention));
   return {};
@@ -264,6 +269,8 @@ std::string_view leaves_out(Convention convention) {
       return "grouped queries, f other than 4h, dropout off, statistics, token ids, workspace";
     case Convention::train_ledger:
       return "every parallel axis, recompute, embedding, f other than 4h, dropout off";
+    case Convention::calculator:
+      return "Adam's second moment, norms, temporaries, attention scores";
   }
   PIPELEDGER_CHECK(false, "convention={}", static_cast<int>(convention));
   return {};

@@ -14,7 +14,7 @@ std::string heading(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
   const Train& train = scenario.train;
   constexpr const char* kRecompute[] = {"none", "selective", "full"};
-  constexpr const char* kSharding[] = {"no_shard", "optim", "optim_grads_params"};
+  constexpr const char* kSharding[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
   return fmt::format(
       "{}: {} layers, hidden {}, sequence {}, micro-batch {}\n"
       "TP {}{} x PP {} (VPP {}) x DP {}, sharding {}, recompute {}, {} attention\n",

@@ -71,7 +71,7 @@ RankPlan make_rank(const Scenario& scenario, Rank rank) {
 }
 
 Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
-  const int world = scenario.parallel.world_size();
+  const auto world = static_cast<int>(scenario.parallel.world_size());
   const int first_node = topology.graph()[topology.gpus().front()].node;
   const auto per_node = static_cast<int>(
       std::count_if(topology.gpus().begin(), topology.gpus().end(),
@@ -138,7 +138,7 @@ void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops)
   trace.scenario = scenario.name;
   trace.runtime = kRuntimes[static_cast<int>(scenario.sim.runtime)];
   trace.convention = kConventions[static_cast<int>(scenario.sim.convention)];
-  trace.num_devices = scenario.parallel.world_size();
+  trace.num_devices = static_cast<int>(scenario.parallel.world_size());
   trace.tokens_per_step = scenario.train.global_batch_size * scenario.train.seq_length;
   const Gpu& gpu = scenario.cluster.gpu;
   trace.memory_capacity_bytes = gpu.memory.value();

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "spec/check_rules.h"
 #include "spec/fields.h"
 #include "spec/nearest_legal.h"
 #include "spec/resolve.h"
@@ -15,28 +16,8 @@
 namespace pipeledger {
 namespace {
 
-constexpr const char* kTensorSize = "parallel.tensor_model_parallel_size";
-constexpr const char* kPipelineSize = "parallel.pipeline_model_parallel_size";
-constexpr const char* kVirtualSize = "parallel.virtual_pipeline_model_parallel_size";
-constexpr const char* kDataSize = "parallel.data_parallel_size";
-constexpr const char* kFirstLayers = "parallel.num_layers_in_first_pipeline_stage";
-constexpr const char* kLastLayers = "parallel.num_layers_in_last_pipeline_stage";
-constexpr const char* kGroupSize = "parallel.microbatch_group_size_per_vp_stage";
-constexpr const char* kGlobalBatch = "train.global_batch_size";
-constexpr const char* kMicroBatch = "train.micro_batch_size";
-constexpr const char* kNumLayers = "model.num_layers";
-constexpr const char* kHeads = "model.num_attention_heads";
-constexpr const char* kGroups = "model.num_query_groups";
-
 /// Ranks of one step; beyond it a process would be out of memory before it began.
 constexpr std::int64_t kMaxRanks = std::int64_t{1} << 20;
-
-/// An option that another one makes idle: it must be removed, so that nothing written does nothing.
-void check_idle(bool is_idle, const std::string& field, std::string_view why, Findings& findings,
-                std::initializer_list<std::string_view> depends_on = {}) {
-  if (is_idle && findings.is_written(field))
-    findings.add(field, fmt::format("does nothing {}; remove it", why), depends_on);
-}
 
 // ---- model ----
 
@@ -181,8 +162,26 @@ void check_even_split(const Scenario& scenario, Findings& findings) {
         {kNumLayers, kPipelineSize, "parallel.num_layers_per_virtual_pipeline_stage"});
 }
 
+/// The stages of a layout given by hand; that it fits the model is known since it was read.
+void check_layout(const Parallel& parallel, Findings& findings) {
+  for (const char* field :
+       {kFirstLayers, kLastLayers, "parallel.account_for_embedding_in_pipeline_split",
+        "parallel.account_for_loss_in_pipeline_split",
+        "parallel.num_layers_per_virtual_pipeline_stage"})
+    check_idle(true, field, "beside pipeline_model_parallel_layout", findings);
+  if (!parallel.layout.back().loss)
+    findings.add("parallel.pipeline_model_parallel_layout",
+                 "leaves stages behind the loss empty, which Megatron accepts and then hangs in; "
+                 "end it with L");
+}
+
 void check_layer_split(const Scenario& scenario, Findings& findings) {
   const Parallel& parallel = scenario.parallel;
+  // A layout that is wrong has been told of.
+  if (findings.is_written("parallel.pipeline_model_parallel_layout")) {
+    if (!parallel.layout.empty()) check_layout(parallel, findings);
+    return;
+  }
   const bool is_uneven =
       parallel.num_layers_in_first_pipeline_stage || parallel.num_layers_in_last_pipeline_stage;
   if (is_uneven) {
@@ -441,37 +440,45 @@ bool check_cluster(const Cluster& cluster, Findings& findings) {
   return check_nodes(cluster, findings);
 }
 
+std::string context_text(const Parallel& parallel) {
+  return parallel.context_parallel_size == 1
+             ? ""
+             : fmt::format(" x context {}", parallel.context_parallel_size);
+}
+
 /// The world must fit on the GPUs, and fill them when it is counted from them.
 void check_world(const Scenario& scenario, Findings& findings) {
   const Parallel& parallel = scenario.parallel;
-  const std::int64_t num_model_ranks =
-      std::int64_t{parallel.tensor_model_parallel_size} * parallel.pipeline_model_parallel_size;
-  const std::int64_t world = num_model_ranks * parallel.data_parallel_size;
+  const std::int64_t num_model_ranks = std::int64_t{parallel.tensor_model_parallel_size} *
+                                       parallel.context_parallel_size *
+                                       parallel.pipeline_model_parallel_size;
+  const std::int64_t world = parallel.world_size();
   if (world > kMaxRanks)
     return findings.add(
         kPipelineSize,
         fmt::format("{} ranks are more than {}, the most modelled", world, kMaxRanks),
-        {kTensorSize, kDataSize});
+        {kTensorSize, kContextSize, kDataSize});
   const Cluster& cluster = scenario.cluster;
   const bool is_custom = !cluster.devices.empty();
   if (!is_custom && !findings.is_written("cluster.nodes")) return;  // as many as the world needs
   const std::int64_t num_gpus = std::int64_t{cluster.nodes} * cluster.gpus_per_node;
   const auto add = [&](const std::string& message) {
     findings.add(is_custom ? "cluster.devices" : "cluster.nodes", message,
-                 {kTensorSize, kPipelineSize, kDataSize, "cluster.gpus_per_node"});
+                 {kTensorSize, kContextSize, kPipelineSize, kDataSize, "cluster.gpus_per_node"});
   };
   if (world > num_gpus) {
-    add(
-        fmt::format("{} ranks (tensor {} x pipeline {} x data {}) are more than the {} GPUs of {} "
-                    "nodes; write at least {} nodes, or fewer ranks",
-                    world, parallel.tensor_model_parallel_size,
-                    parallel.pipeline_model_parallel_size, parallel.data_parallel_size, num_gpus,
-                    cluster.nodes, (world + cluster.gpus_per_node - 1) / cluster.gpus_per_node));
-  } else if (!findings.is_written(kDataSize) && num_gpus % num_model_ranks != 0) {
     add(fmt::format(
-        "{} GPUs are not a multiple of tensor {} x pipeline {}; write "
-        "data_parallel_size to use a part of them",
-        num_gpus, parallel.tensor_model_parallel_size, parallel.pipeline_model_parallel_size));
+        "{} ranks (tensor {}{} x pipeline {} x data {}) are more than the {} GPUs of {} "
+        "nodes; write at least {} nodes, or fewer ranks",
+        world, parallel.tensor_model_parallel_size, context_text(parallel),
+        parallel.pipeline_model_parallel_size, parallel.data_parallel_size, num_gpus, cluster.nodes,
+        (world + cluster.gpus_per_node - 1) / cluster.gpus_per_node));
+  } else if (!findings.is_written(kDataSize) && num_gpus % num_model_ranks != 0) {
+    add(
+        fmt::format("{} GPUs are not a multiple of tensor {}{} x pipeline {}; write "
+                    "data_parallel_size to use a part of them",
+                    num_gpus, parallel.tensor_model_parallel_size, context_text(parallel),
+                    parallel.pipeline_model_parallel_size));
   }
 }
 
@@ -486,9 +493,17 @@ void check_magnitude(const Scenario& scenario, Findings& findings) {
                 8.0 * static_cast<double>(model.hidden_size),
                 4.0 * static_cast<double>(model.num_attention_heads) *
                     static_cast<double>(std::max(model.kv_channels, scenario.train.seq_length))});
-  const double weights = static_cast<double>(model.hidden_size) * widest;
+  const double experts =
+      model.moe ? 3.0 * static_cast<double>(model.moe->ffn_hidden_size) * model.moe->num_experts
+                : 0;
+  const double copies =
+      model.moe ? model.moe->router_topk * scenario.train.moe_imbalance_factor *
+                      std::max(1.0, scenario.train.moe_expert_capacity_factor.value_or(1))
+                : 1;
+  const double weights = static_cast<double>(model.hidden_size) * std::max(widest, experts);
+  const double num_layers = model.num_layers + model.mtp_num_layers;
   // Each term times the layers and at most 64 bytes an element.
-  const double bytes = std::max(tokens * widest, weights) * model.num_layers * 64.0;
+  const double bytes = std::max(tokens * widest * copies, weights) * num_layers * 64.0;
   if (bytes > std::ldexp(1.0, 62))
     findings.add("train.seq_length",
                  fmt::format("{} tokens a sequence in microbatches of {} make byte counts beyond "
@@ -498,6 +513,12 @@ void check_magnitude(const Scenario& scenario, Findings& findings) {
 }
 
 }  // namespace
+
+void check_idle(bool is_idle, const std::string& field, std::string_view why, Findings& findings,
+                std::initializer_list<std::string_view> depends_on) {
+  if (is_idle && findings.is_written(field))
+    findings.add(field, fmt::format("does nothing {}; remove it", why), depends_on);
+}
 
 void check(const Scenario& scenario, Findings& findings) {
   check_attention(scenario.model, findings);
@@ -512,6 +533,9 @@ void check(const Scenario& scenario, Findings& findings) {
   check_recompute(scenario, findings);
   check_precision(scenario.train, findings);
   check_data_parallel_options(scenario.train, findings);
+  check_model_features(scenario, findings);
+  check_train_features(scenario, findings);
+  check_modelled(scenario, findings);
   check_sim(scenario, findings);
   if (check_cluster(scenario.cluster, findings)) check_world(scenario, findings);
   check_magnitude(scenario, findings);

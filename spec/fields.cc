@@ -31,6 +31,16 @@ std::vector<std::string> field_names(const Descriptor& descriptor) {
   return names;
 }
 
+/// The names of the fields, or of the first ones where there are many.
+std::string field_list(const Descriptor& descriptor) {
+  constexpr std::size_t kLegibleFields = 20;
+  std::vector<std::string> names = field_names(descriptor);
+  if (names.size() <= kLegibleFields) return join(names);
+  const std::size_t hidden = names.size() - kLegibleFields;
+  names.resize(kLegibleFields);
+  return fmt::format("{} and {} more (docs/scenario.md)", join(names), hidden);
+}
+
 /// The section of the scenario that has this field: a field in the wrong place is common.
 std::string section_of(const std::string& field) {
   const Descriptor& scenario = *proto::Scenario::descriptor();
@@ -60,7 +70,8 @@ std::string unknown_field(const Descriptor& group, const std::string& path,
     if (!section.empty())
       return fmt::format("unknown field here; write it as {}.{}", section, name);
   }
-  return fmt::format("unknown field; {} has {}", path.empty() ? "a scenario" : path, join(names));
+  return fmt::format("unknown field; {} has {}", path.empty() ? "a scenario" : path,
+                     field_list(group));
 }
 
 std::string number_text(double value) {
@@ -132,9 +143,13 @@ class Reader {
     const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     report_.positions[path] = is_message ? member.position : value.position;
     if (field.is_repeated()) {
-      list(value, field, message, path);
+      is_message ? list(value, field, message, path) : words(value, field, message, path);
     } else if (value.is_written_again) {
       written_again(value.items[1].position, path);
+    } else if (value.kind == Node::Kind::list &&
+               field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      // A layout or a pattern may be written as a list, and is read as its text.
+      message.GetReflection()->SetString(&message, &field, list_text(value));
     } else if (value.kind == Node::Kind::list) {
       problem(value.position, path,
               is_message ? "is a group of fields, not a list" : "is one value, not a list");
@@ -152,7 +167,7 @@ class Reader {
     if (value.kind == Node::Kind::group) return group(value, message, path);
     problem(value.position, path,
             fmt::format("is a group of fields, not {}; it has {}", in_quotes(value.text),
-                        join(field_names(*message.GetDescriptor()))));
+                        field_list(*message.GetDescriptor())));
   }
 
   void list(const Node& value, const FieldDescriptor& field, Message& message,
@@ -171,6 +186,53 @@ class Reader {
     }
   }
 
+  static std::string list_text(const Node& value) {
+    if (value.kind != Node::Kind::list) return value.text;
+    std::vector<std::string> items;
+    for (const Node& item : value.items) items.push_back(list_text(item));
+    return "[" + join(items) + "]";
+  }
+
+  /// A list of names: [a, b], or a, b in one word, as --set and Megatron's command line have it.
+  void words(const Node& value, const FieldDescriptor& field, Message& message,
+             const std::string& path) {
+    if (value.kind == Node::Kind::group)
+      return problem(value.position, path, "is a list of names, not a group of fields");
+    const std::vector<Node> items =
+        value.kind == Node::Kind::list ? value.items : split_words(value);
+    for (const Node& item : items) {
+      if (report_.problems.size() >= kMaxProblems) return;
+      const std::string wrong = item.kind == Node::Kind::list || item.kind == Node::Kind::group
+                                    ? "is a list of names"
+                                    : add_enum(item, field, message);
+      if (!wrong.empty()) problem(item.position, path, wrong);
+    }
+  }
+
+  static std::vector<Node> split_words(const Node& value) {
+    std::vector<Node> items;
+    std::string word;
+    for (const char c : value.text + ' ') {
+      if (std::string_view(" ,[]").find(c) == std::string_view::npos) {
+        word += c;
+      } else if (!word.empty()) {
+        items.push_back(
+            {.kind = Node::Kind::word, .text = std::move(word), .position = value.position});
+        word.clear();
+      }
+    }
+    return items;
+  }
+
+  static std::string add_enum(const Node& value, const FieldDescriptor& field, Message& message) {
+    const auto* found = field.enum_type()->FindValueByName(value.text);
+    if (found == nullptr)
+      return fmt::format("{} is not known; one of: {}", in_quotes(value.text),
+                         enum_names(*field.enum_type()));
+    message.GetReflection()->AddEnum(&message, &field, found);
+    return "";
+  }
+
   /// Sets the field, or returns what is wrong with the value.
   static std::string set(const Node& value, const FieldDescriptor& field, Message& message) {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
@@ -187,9 +249,10 @@ class Reader {
   }
 
   static std::string set_enum(const Node& value, const FieldDescriptor& field, Message& message) {
-    // train-ledger is train_ledger in protobuf, whose names have no dashes.
+    // train-ledger and a2a+p2p: protobuf's names have underscores only.
     std::string name = value.text;
-    std::replace(name.begin(), name.end(), '-', '_');
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c == '-' || c == '+'; }, '_');
     const auto* found = field.enum_type()->FindValueByName(name);
     if (found == nullptr)
       return fmt::format("{} is not known; one of: {}", in_quotes(value.text),
@@ -253,7 +316,7 @@ class Reader {
 
 void read_fields(const Node& root, Message& message, FieldReport& report) {
   if (root.kind == Node::Kind::group) return Reader(report).group(root, message, "");
-  const std::string names = join(field_names(*message.GetDescriptor()));
+  const std::string names = field_list(*message.GetDescriptor());
   report.problems.push_back(
       problem_at(root.position, "",
                  root.kind == Node::Kind::nothing

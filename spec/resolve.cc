@@ -5,131 +5,25 @@
 #include <algorithm>
 #include <set>
 
-#include "base/file.h"
 #include "base/text.h"
-#include "spec/hf_config.h"
 #include "spec/nearest_legal.h"
+#include "spec/pipeline_layout.h"
 #include "spec/preset.h"
-#include "spec/scenario.pb.h"
+#include "spec/resolve_parts.h"
 
 namespace pipeledger {
 namespace {
 
 // The schema lists the values of each enum in the order of scenario.h; the casts rely on it.
-static_assert(int{proto::Model::RMSNorm} == static_cast<int>(Normalization::RMSNorm));
-static_assert(int{proto::Train::fp32} == static_cast<int>(Precision::fp32));
-static_assert(int{proto::Train::full} == static_cast<int>(RecomputeGranularity::full));
-static_assert(int{proto::Train::block} == static_cast<int>(RecomputeMethod::block));
-static_assert(int{proto::Train::unfused} == static_cast<int>(AttentionBackend::unfused));
-static_assert(int{proto::Train::optim_grads_params} ==
-              static_cast<int>(Sharding::optim_grads_params));
-static_assert(int{proto::Train::torch} == static_cast<int>(DdpImpl::torch));
+static_assert(int{proto::Parallel::a2a_p2p} == static_cast<int>(CpCommType::a2a_p2p));
 static_assert(int{proto::Device::nic_switch} == static_cast<int>(DeviceKind::nic_switch));
 static_assert(int{proto::Cluster::fat_tree} == static_cast<int>(Fabric::fat_tree));
 static_assert(int{proto::Sim::megatron} == static_cast<int>(Runtime::megatron));
-static_assert(int{proto::Sim::Convention::train_ledger} ==
-              static_cast<int>(Convention::train_ledger));
+static_assert(int{proto::Sim::Convention::calculator} == static_cast<int>(Convention::calculator));
 
 BytesPerSecond from_GBps(double rate) { return BytesPerSecond(rate * 1e9); }
 Seconds from_us(double time) { return Seconds(time * 1e-6); }
 Seconds from_ms(double time) { return Seconds(time * 1e-3); }
-
-void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings) {
-  if (!is_given && findings.is_sound(field))
-    findings.reject(field, fmt::format("is missing; {}", remedy));
-}
-
-// ---- model ----
-
-void read_config(const std::filesystem::path& path, proto::Model& model, Findings& findings) {
-  // A regular file: a device or a pipe may never end.
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    findings.reject("model.hf_config",
-                    fmt::format("there is no file {}", in_quotes(path.string())));
-    return findings.silence("model");
-  }
-  try {
-    read_hf_config(read_file(path), path.string(), model);
-  } catch (const InputError& wrong) {
-    findings.reject("model", wrong.problems());
-  }
-}
-
-/// What the preset or the config.json says, with the fields written over it.
-proto::Model sourced_model(const proto::Model& written, const std::filesystem::path& folder,
-                           Findings& findings) {
-  proto::Model model;
-  if (written.has_preset() && written.has_hf_config()) {
-    findings.reject("model.hf_config",
-                    "the model comes from a preset or from a config.json; remove one of the two");
-    findings.silence("model");
-  } else if (written.has_preset()) {
-    if (!apply_preset(model_presets(), written.preset(), model)) {
-      findings.add("model.preset", unknown_preset(model_presets(), written.preset()));
-      findings.silence("model");
-    }
-  } else if (written.has_hf_config()) {
-    read_config(folder / written.hf_config(), model, findings);
-  }
-  model.MergeFrom(written);
-  return model;
-}
-
-/// 4h; with the three matrices of SwiGLU two thirds of that, cut to a multiple of 64
-/// (Megatron-LM, validate_args).
-std::int64_t default_ffn_hidden_size(std::int64_t hidden_size, bool swiglu) {
-  return swiglu ? std::max<std::int64_t>(hidden_size * 4 * 2 / 3 / 64, 1) * 64 : 4 * hidden_size;
-}
-
-void require_model_fields(const proto::Model& model, Findings& findings) {
-  const std::string_view remedy = "write it, or name a model.preset or model.hf_config";
-  require(model.has_num_layers(), "model.num_layers", remedy, findings);
-  require(model.has_hidden_size(), "model.hidden_size", remedy, findings);
-  require(model.has_num_attention_heads(), "model.num_attention_heads", remedy, findings);
-  require(model.has_vocab_size(), "model.vocab_size", remedy, findings);
-  if (model.position_embedding_type() == proto::Model::learned_absolute)
-    require(model.has_max_position_embeddings(), "model.max_position_embeddings",
-            "a learned table has so many rows; write it, or position_embedding_type: rope",
-            findings);
-}
-
-Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
-                    std::int64_t tensor_parallel_size, Findings& findings) {
-  const proto::Model m = sourced_model(written, folder, findings);
-  require_model_fields(m, findings);
-  Model model;
-  model.name = written.has_preset() ? written.preset() : written.hf_config();
-  model.num_layers = std::max(m.num_layers(), 1);
-  model.hidden_size = std::max<std::int64_t>(m.hidden_size(), 1);
-  model.swiglu = m.swiglu();
-  model.ffn_hidden_size = m.has_ffn_hidden_size()
-                              ? m.ffn_hidden_size()
-                              : default_ffn_hidden_size(model.hidden_size, model.swiglu);
-  model.num_attention_heads = std::max<std::int64_t>(m.num_attention_heads(), 1);
-  model.num_query_groups =
-      m.has_num_query_groups() ? m.num_query_groups() : model.num_attention_heads;
-  const bool is_whole = model.hidden_size % model.num_attention_heads == 0;
-  model.kv_channels = m.has_kv_channels() ? m.kv_channels()
-                      : is_whole          ? model.hidden_size / model.num_attention_heads
-                                          : 0;  // check says so
-  model.vocab_size = std::max<std::int64_t>(m.vocab_size(), 1);
-  // Megatron-LM, vocab_size_with_padding.
-  const std::int64_t multiple =
-      (m.has_make_vocab_size_divisible_by() ? m.make_vocab_size_divisible_by() : 128) *
-      tensor_parallel_size;
-  model.padded_vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
-  model.max_position_embeddings = m.max_position_embeddings();
-  model.learned_position_embeddings = m.position_embedding_type() == proto::Model::learned_absolute;
-  model.normalization = static_cast<Normalization>(m.normalization());
-  model.untie_embeddings_and_output_weights = m.untie_embeddings_and_output_weights();
-  model.add_bias_linear = m.has_add_bias_linear() ? m.add_bias_linear() : true;
-  model.add_qkv_bias = m.add_qkv_bias();
-  model.qk_layernorm = m.qk_layernorm();
-  model.hidden_dropout = m.has_hidden_dropout() ? m.hidden_dropout() : 0.1;
-  model.attention_dropout = m.has_attention_dropout() ? m.attention_dropout() : 0.1;
-  return model;
-}
 
 // ---- cluster ----
 
@@ -251,9 +145,32 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
 
 // ---- parallel ----
 
-/// v, which Megatron lets a user say in two ways.
+/// The stages of a layout; none when it is not given or wrong.
+std::vector<LayoutStage> resolve_layout(const proto::Parallel& written, const Model& model,
+                                        int pipeline_size, Findings& findings) {
+  if (!written.has_pipeline_model_parallel_layout()) return {};
+  const PipelineLayout layout = parse_pipeline_layout(written.pipeline_model_parallel_layout());
+  const std::string problem =
+      layout_problem(layout, pipeline_size, model.num_layers, model.mtp_num_layers);
+  if (problem.empty()) return layout_stages(layout);
+  findings.add("parallel.pipeline_model_parallel_layout", problem,
+               {"parallel.pipeline_model_parallel_size", "model.num_layers"});
+  return {};
+}
+
+/// v, which Megatron lets a user say in two ways, and a layout implies.
 int resolve_virtual_size(const proto::Parallel& written, int num_layers, int pipeline_size,
-                         Findings& findings) {
+                         const std::vector<LayoutStage>& layout, Findings& findings) {
+  if (!layout.empty()) {
+    const int chunks = static_cast<int>(layout.size()) / pipeline_size;
+    if (written.has_virtual_pipeline_model_parallel_size() &&
+        written.virtual_pipeline_model_parallel_size() != chunks)
+      findings.add("parallel.virtual_pipeline_model_parallel_size",
+                   fmt::format("{} is not the {} chunks a rank of pipeline_model_parallel_layout; "
+                               "remove it",
+                               written.virtual_pipeline_model_parallel_size(), chunks));
+    return chunks;
+  }
   if (!written.has_num_layers_per_virtual_pipeline_stage())
     return std::max(written.virtual_pipeline_model_parallel_size(), 1);
   const std::string field = "parallel.num_layers_per_virtual_pipeline_stage";
@@ -277,29 +194,32 @@ int resolve_virtual_size(const proto::Parallel& written, int num_layers, int pip
   return std::max(layers_per_rank / layers_per_stage, 1);
 }
 
-void require_one(int size, const std::string& field, Findings& findings) {
-  if (size > 1) findings.add(field, fmt::format("{} is not modelled, only 1 is; remove it", size));
-}
-
-Parallel resolve_parallel(const proto::Parallel& written, int num_layers, const Cluster& cluster,
-                          Findings& findings) {
-  require_one(written.context_parallel_size(), "parallel.context_parallel_size", findings);
-  require_one(written.expert_model_parallel_size(), "parallel.expert_model_parallel_size",
-              findings);
+Parallel resolve_parallel(const proto::Parallel& written, const Model& model,
+                          const Cluster& cluster, Findings& findings) {
   const auto or_one = [](int size) { return std::max(size, 1); };
   Parallel parallel;
   parallel.tensor_model_parallel_size = or_one(written.tensor_model_parallel_size());
   parallel.pipeline_model_parallel_size = or_one(written.pipeline_model_parallel_size());
-  const std::int64_t model_parallel_size =
-      std::int64_t{parallel.tensor_model_parallel_size} * parallel.pipeline_model_parallel_size;
+  parallel.context_parallel_size = or_one(written.context_parallel_size());
+  parallel.cp_comm_type = static_cast<CpCommType>(written.cp_comm_type());
+  parallel.expert_model_parallel_size = or_one(written.expert_model_parallel_size());
+  parallel.expert_tensor_parallel_size = written.has_expert_tensor_parallel_size()
+                                             ? written.expert_tensor_parallel_size()
+                                             : parallel.tensor_model_parallel_size;
+  parallel.num_distributed_optimizer_instances =
+      or_one(written.num_distributed_optimizer_instances());
+  const std::int64_t model_parallel_size = std::int64_t{parallel.tensor_model_parallel_size} *
+                                           parallel.context_parallel_size *
+                                           parallel.pipeline_model_parallel_size;
   const std::int64_t num_gpus = std::int64_t{cluster.nodes} * cluster.gpus_per_node;
   // Megatron divides the GPUs it was started on; without a node count one replica is meant.
   parallel.data_parallel_size =
       written.has_data_parallel_size()
           ? written.data_parallel_size()
           : static_cast<int>(std::clamp<std::int64_t>(num_gpus / model_parallel_size, 1, 1 << 20));
-  parallel.virtual_pipeline_model_parallel_size =
-      resolve_virtual_size(written, num_layers, parallel.pipeline_model_parallel_size, findings);
+  parallel.layout = resolve_layout(written, model, parallel.pipeline_model_parallel_size, findings);
+  parallel.virtual_pipeline_model_parallel_size = resolve_virtual_size(
+      written, model.num_layers, parallel.pipeline_model_parallel_size, parallel.layout, findings);
   parallel.sequence_parallel =
       written.sequence_parallel() && parallel.tensor_model_parallel_size > 1;
   parallel.microbatch_group_size_per_vp_stage = written.has_microbatch_group_size_per_vp_stage()
@@ -313,67 +233,6 @@ Parallel resolve_parallel(const proto::Parallel& written, int num_layers, const 
       written.account_for_embedding_in_pipeline_split();
   parallel.account_for_loss_in_pipeline_split = written.account_for_loss_in_pipeline_split();
   return parallel;
-}
-
-// ---- train ----
-
-/// Megatron's two names for it: the distributed optimizer is strategy `optim`.
-Sharding resolve_sharding(const proto::Train& written, Findings& findings) {
-  const bool is_on = written.use_distributed_optimizer();
-  if (!written.has_data_parallel_sharding_strategy())
-    return is_on ? Sharding::optim : Sharding::no_shard;
-  const auto strategy = static_cast<Sharding>(written.data_parallel_sharding_strategy());
-  const bool is_sharded = strategy != Sharding::no_shard;
-  if (written.has_use_distributed_optimizer() && is_on != is_sharded)
-    findings.add(
-        "train.data_parallel_sharding_strategy",
-        fmt::format("{} contradicts use_distributed_optimizer {}; remove one of the two",
-                    proto::Train::Sharding_Name(written.data_parallel_sharding_strategy()), is_on));
-  return strategy;
-}
-
-/// bf16 training accumulates and reduces in fp32 unless told otherwise (Megatron-LM,
-/// validate_args); fp16 in fp16; fp32 has nothing else.
-bool resolve_fp32_gradients(const proto::Train& written, Findings& findings) {
-  if (written.has_grad_reduce_in_bf16() && written.precision() != proto::Train::bf16)
-    findings.add("train.grad_reduce_in_bf16", "needs precision bf16; remove it");
-  if (written.has_grad_reduce_in_bf16() && written.has_accumulate_allreduce_grads_in_fp32() &&
-      written.grad_reduce_in_bf16() == written.accumulate_allreduce_grads_in_fp32())
-    findings.add("train.grad_reduce_in_bf16",
-                 "contradicts accumulate_allreduce_grads_in_fp32; remove one of the two");
-  if (written.precision() == proto::Train::fp32) return true;
-  if (written.has_accumulate_allreduce_grads_in_fp32())
-    return written.accumulate_allreduce_grads_in_fp32();
-  return written.precision() == proto::Train::bf16 && !written.grad_reduce_in_bf16();
-}
-
-Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings) {
-  require(written.has_global_batch_size(), "train.global_batch_size",
-          "write the sequences of one step, over all replicas", findings);
-  require(written.has_seq_length(), "train.seq_length", "write the tokens of one sequence",
-          findings);
-  Train train;
-  train.micro_batch_size = written.has_micro_batch_size() ? written.micro_batch_size() : 1;
-  train.global_batch_size = std::max<std::int64_t>(written.global_batch_size(), 1);
-  train.num_microbatches = std::max<std::int64_t>(
-      train.global_batch_size / (train.micro_batch_size * data_parallel_size), 1);
-  train.seq_length = std::max<std::int64_t>(written.seq_length(), 1);
-  train.precision = static_cast<Precision>(written.precision());
-  train.accumulate_allreduce_grads_in_fp32 = resolve_fp32_gradients(written, findings);
-  train.recompute_granularity = static_cast<RecomputeGranularity>(written.recompute_granularity());
-  train.recompute_method = static_cast<RecomputeMethod>(written.recompute_method());
-  train.recompute_num_layers = std::max(written.recompute_num_layers(), 1);
-  train.attention_backend = written.has_attention_backend()
-                                ? static_cast<AttentionBackend>(written.attention_backend())
-                            : train.precision == Precision::fp32 ? AttentionBackend::unfused
-                                                                 : AttentionBackend::flash;
-  train.sharding = resolve_sharding(written, findings);
-  train.ddp_impl = static_cast<DdpImpl>(written.ddp_impl());
-  train.overlap_grad_reduce = written.overlap_grad_reduce();
-  train.overlap_param_gather = written.overlap_param_gather();
-  train.align_grad_reduce = !written.has_align_grad_reduce() || written.align_grad_reduce();
-  train.align_param_gather = !written.has_align_param_gather() || written.align_param_gather();
-  return train;
 }
 
 // ---- sim ----
@@ -415,6 +274,11 @@ Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& 
 
 }  // namespace
 
+void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings) {
+  if (!is_given && findings.is_sound(field))
+    findings.reject(field, fmt::format("is missing; {}", remedy));
+}
+
 Scenario resolve(const proto::Scenario& written, const std::filesystem::path& folder,
                  Findings& findings) {
   require(written.has_model(), "model", "name a model.preset, such as llama3-8b", findings);
@@ -426,14 +290,12 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
   scenario.model = resolve_model(written.model(), folder, tensor_size, findings);
   scenario.cluster = resolve_cluster(written.cluster(), findings);
   scenario.parallel =
-      resolve_parallel(written.parallel(), scenario.model.num_layers, scenario.cluster, findings);
+      resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);
   scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size, findings);
   scenario.sim =
       resolve_sim(written.sim(), scenario.parallel.virtual_pipeline_model_parallel_size, findings);
   const int gpus_per_node = scenario.cluster.gpus_per_node;
-  const std::int64_t world = std::int64_t{scenario.parallel.tensor_model_parallel_size} *
-                             scenario.parallel.pipeline_model_parallel_size *
-                             scenario.parallel.data_parallel_size;
+  const std::int64_t world = scenario.parallel.world_size();
   if (scenario.cluster.nodes == 0)
     scenario.cluster.nodes = static_cast<int>(
         std::min<std::int64_t>((world + gpus_per_node - 1) / gpus_per_node, 1 << 20));

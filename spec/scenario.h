@@ -20,7 +20,49 @@ namespace pipeledger {
 
 enum class Normalization { LayerNorm, RMSNorm };
 
-/// A dense decoder-only transformer.
+/// DeepSeek's attention: keys and values, and queries if q_lora_rank > 0, pass through a narrow
+/// projection; a head's query and key have a part with rotary positions and one without.
+struct MultiLatentAttention {
+  std::int64_t q_lora_rank = 0;  // 0: queries are projected straight from the hidden state
+  std::int64_t kv_lora_rank = 32;
+  std::int64_t qk_head_dim = 128;         // of the part without positions
+  std::int64_t qk_pos_emb_head_dim = 64;  // of the part with them; the key's is shared by all heads
+  std::int64_t v_head_dim = 128;
+
+  bool operator==(const MultiLatentAttention&) const = default;
+};
+
+struct MixtureOfExperts {
+  int num_experts = 0;
+  int router_topk = 2;                               // experts a token visits
+  std::int64_t ffn_hidden_size = 0;                  // of one expert
+  std::int64_t shared_expert_intermediate_size = 0;  // all shared experts together; 0: none
+  bool shared_expert_gate = false;
+  bool router_enable_expert_bias = false;
+  std::int64_t latent_size = 0;  // width the experts work in; 0: hidden_size
+  std::vector<bool> layers;      // by decoder layer: has experts
+
+  bool operator==(const MixtureOfExperts&) const = default;
+};
+
+/// A vision tower in front of the language model, on the first stage: patches, transformer layers,
+/// then two projections. Every rank holds it whole.
+struct Vision {
+  int num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_query_groups = 0;
+  std::int64_t kv_channels = 0;
+  std::int64_t patch_dim = 14;   // side of a patch, in pixels
+  std::int64_t num_patches = 0;  // of one sequence
+  std::int64_t projector_ffn_hidden_size = 0;
+  std::int64_t spatial_merge_size = 1;  // side of the square of patches that becomes one token
+
+  bool operator==(const Vision&) const = default;
+};
+
+/// A decoder-only transformer.
 struct Model {
   std::string name;  // preset, or the file it came from; empty when written by hand
   int num_layers = 0;
@@ -41,16 +83,45 @@ struct Model {
   bool qk_layernorm = false;     // norms of query and key heads (Qwen3)
   double hidden_dropout = 0;
   double attention_dropout = 0;
+  bool attention_output_gate = false;  // a second query-wide projection gates the attention output
+  std::optional<MultiLatentAttention> mla;
+  std::optional<MixtureOfExperts> moe;
+  int mtp_num_layers = 0;  // multi-token prediction: layers after the last, with a loss each
+  std::optional<Vision> vision;
+
+  /// Whether a decoder layer has experts in place of an MLP. MTP layers are as the last one.
+  bool is_moe_layer(int layer) const {
+    return moe.has_value() && moe->layers[static_cast<std::size_t>(layer)];
+  }
 
   bool operator==(const Model&) const = default;
+};
+
+/// How attention sees the whole sequence under context parallelism: keys and values pass round a
+/// ring, are gathered, or heads are exchanged for sequence (or both, in two levels).
+enum class CpCommType { p2p, all_gather, a2a, a2a_p2p };
+
+/// One stage of a layout given by hand: what it holds, in order.
+struct LayoutStage {
+  bool embedding = false;
+  int num_layers = 0;
+  int num_mtp_layers = 0;
+  bool loss = false;
+
+  bool operator==(const LayoutStage&) const = default;
 };
 
 struct Parallel {
   int tensor_model_parallel_size = 1;
   int pipeline_model_parallel_size = 1;
   int virtual_pipeline_model_parallel_size = 1;  // v; 1 is plain 1F1B, as in Megatron
-  int data_parallel_size = 1;
-  bool sequence_parallel = false;  // off at TP 1, as in Megatron
+  int data_parallel_size = 1;                    // without context parallelism, as in Megatron
+  int context_parallel_size = 1;
+  CpCommType cp_comm_type = CpCommType::p2p;
+  int expert_model_parallel_size = 1;
+  int expert_tensor_parallel_size = 1;          // TP by default, as in Megatron
+  int num_distributed_optimizer_instances = 1;  // replicas of the optimizer's shards (HSDP)
+  bool sequence_parallel = false;               // off at TP 1, as in Megatron
   /// Microbatches that pass a chunk before the next chunk's turn; p by default.
   int microbatch_group_size_per_vp_stage = 0;
   /// Megatron's uneven splits; layers per rank, nullopt: even.
@@ -58,9 +129,19 @@ struct Parallel {
   std::optional<int> num_layers_in_last_pipeline_stage;
   bool account_for_embedding_in_pipeline_split = false;
   bool account_for_loss_in_pipeline_split = false;
+  std::vector<LayoutStage> layout;  // pipeline_model_parallel_layout, by stage; empty: not given
 
-  int world_size() const {
-    return tensor_model_parallel_size * pipeline_model_parallel_size * data_parallel_size;
+  std::int64_t world_size() const {
+    return std::int64_t{tensor_model_parallel_size} * context_parallel_size *
+           pipeline_model_parallel_size * data_parallel_size;
+  }
+  /// Ranks that hold the same dense parameters: gradients are reduced, and shards cut, over them.
+  int data_context_parallel_size() const { return data_parallel_size * context_parallel_size; }
+  /// Ranks that hold the same experts. Whole in a checked scenario.
+  int expert_data_parallel_size() const {
+    return static_cast<int>(world_size() /
+                            (std::int64_t{expert_tensor_parallel_size} *
+                             expert_model_parallel_size * pipeline_model_parallel_size));
   }
   int num_stages() const {
     return pipeline_model_parallel_size * virtual_pipeline_model_parallel_size;
@@ -73,12 +154,47 @@ enum class Precision { bf16, fp16, fp32 };
 enum class RecomputeGranularity { none, selective, full };
 enum class RecomputeMethod { uniform, block };
 enum class AttentionBackend { flash, unfused };
-/// no_shard: plain data parallelism. optim: ZeRO-1, Megatron's distributed optimizer.
-/// optim_grads_params: ZeRO-3.
-enum class Sharding { no_shard, optim, optim_grads_params };
+/// What is cut over the data-parallel ranks. optim: ZeRO-1, Megatron's distributed optimizer.
+/// optim_grads: ZeRO-2. optim_grads_params: ZeRO-3.
+enum class Sharding { no_shard, optim, optim_grads, optim_grads_params };
 /// megatron: gradients live in a persistent buffer. torch: backward creates them, the optimizer
-/// step frees them.
-enum class DdpImpl { megatron, torch };
+/// step frees them. megatron_fsdp, torch_fsdp2: whole parameters live while their unit runs.
+enum class DdpImpl { megatron, torch, megatron_fsdp, torch_fsdp2 };
+enum class Fp8Format { e4m3, hybrid };
+enum class Fp8Recipe { delayed, tensorwise, blockwise, mxfp8 };
+/// FP8 GEMMs: which formats, how scaled, and whether parameters are stored (and gathered) in FP8.
+struct Fp8 {
+  Fp8Format format = Fp8Format::hybrid;
+  Fp8Recipe recipe = Fp8Recipe::delayed;
+  bool param_gather = false;
+
+  bool operator==(const Fp8&) const = default;
+};
+enum class Optimizer { adam, sgd, muon };
+enum class Dtype { fp32, fp16, bf16, fp8 };
+std::int64_t element_bytes(Dtype dtype);
+/// Types of the optimizer's tensors; all fp32 unless use_precision_aware_optimizer.
+struct OptimizerDtypes {
+  Dtype main_grads = Dtype::fp32;
+  Dtype main_params = Dtype::fp32;
+  Dtype exp_avg = Dtype::fp32;
+  Dtype exp_avg_sq = Dtype::fp32;
+
+  bool operator==(const OptimizerDtypes&) const = default;
+};
+enum class RecomputeModule { core_attn, mlp, moe, shared_experts, layernorm, moe_act, mla_up_proj };
+enum class OffloadModule {
+  attn_norm,
+  qkv_linear,
+  core_attn,
+  attn_proj,
+  mlp_norm,
+  expert_fc1,
+  moe_act
+};
+enum class CrossEntropyFusionImpl { native, te, linear };
+enum class MoeTokenDispatcherType { allgather, alltoall, flex };
+enum class TransformerImpl { transformer_engine, local };
 
 struct Train {
   std::int64_t micro_batch_size = 1;
@@ -97,6 +213,47 @@ struct Train {
   bool overlap_param_gather = false;
   bool align_grad_reduce = true;
   bool align_param_gather = true;
+  std::optional<Fp8> fp8;
+  Optimizer optimizer = Optimizer::adam;
+  double sgd_momentum = 0.9;
+  bool use_precision_aware_optimizer = false;
+  OptimizerDtypes optimizer_dtypes;
+  double optimizer_offload_fraction = 0;  // of the optimizer's states in host memory
+  Sharding outer_dp_sharding_strategy = Sharding::no_shard;  // over optimizer instances
+  bool fsdp_double_buffer = false;
+  std::vector<RecomputeModule> recompute_modules;  // with selective only; in enum order
+  bool distribute_saved_activations = false;
+  int cpu_offloading_num_layers = 0;
+  bool fine_grained_activation_offloading = false;
+  std::vector<OffloadModule> offload_modules;            // with it only; in enum order
+  std::int64_t min_offloaded_tensor_size = 1024 * 1024;  // elements
+  double activation_offload_fraction = 1;
+  Bytes delta_offload_bytes_across_pp_ranks{};
+  /// nullopt: the loss keeps an fp32 copy of its logits.
+  std::optional<CrossEntropyFusionImpl> cross_entropy_fusion;
+  int cross_entropy_num_chunks =
+      1;  // parts of the sequence that pass output layer and loss in turn
+  std::optional<std::int64_t> ddp_bucket_size;  // elements
+  std::optional<int> ddp_num_buckets;
+  bool ddp_pad_buckets_for_high_nccl_busbw = false;
+  bool gradient_accumulation_fusion = true;
+  MoeTokenDispatcherType moe_token_dispatcher_type = MoeTokenDispatcherType::allgather;
+  std::optional<double> moe_expert_capacity_factor;  // nullopt: no token is dropped
+  bool moe_pad_expert_input_to_capacity = false;
+  double moe_imbalance_factor = 1;  // tokens of the fullest expert rank over the mean
+  bool moe_grouped_gemm = false;
+  bool moe_permute_fusion = false;
+  bool moe_shared_expert_overlap = false;
+  bool overlap_moe_expert_parallel_comm = false;
+  bool delay_wgrad_compute = false;
+  bool defer_embedding_wgrad_compute = false;
+  int wgrad_deferral_limit = 0;  // microbatches; 0: all
+  TransformerImpl transformer_impl = TransformerImpl::transformer_engine;
+  bool fp32_residual_connection = false;
+
+  /// Selective recompute drops what this module keeps.
+  bool recomputes(RecomputeModule module) const;
+  bool offloads(OffloadModule module) const;
 
   bool operator==(const Train&) const = default;
 };
@@ -157,7 +314,7 @@ struct Cluster {
 /// closed forms hold. megatron: Megatron-LM's blocking and overlapped exchanges.
 enum class Runtime { ideal, megatron };
 /// Whose formula prices the states of the run: our tensor ledger, or a source's own estimate.
-enum class Convention { exact, megatron, korthikanti, train_ledger };
+enum class Convention { exact, megatron, korthikanti, train_ledger, calculator };
 
 /// A user's own measurement of one layer kind; replaces the roofline.
 struct LayerTimes {

@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include "spec/check_rules.h"
+#include "spec/nearest_legal.h"
+
+namespace pipeledger {
+namespace {
+
+void check_latent_attention(const Scenario& scenario, Findings& findings) {
+  const Model& model = scenario.model;
+  constexpr const char* kSwitch = "model.multi_latent_attention";
+  for (const char* field : {"model.q_lora_rank", "model.kv_lora_rank", "model.qk_head_dim",
+                            "model.qk_pos_emb_head_dim", "model.v_head_dim"})
+    check_idle(!model.mla, field, "without multi_latent_attention", findings, {kSwitch});
+  if (!model.mla) return;
+  if (model.num_query_groups != model.num_attention_heads)
+    findings.add(kGroups,
+                 "cannot go with multi_latent_attention, whose heads share no groups; "
+                 "remove it",
+                 {kHeads});
+  check_idle(model.mla->qk_pos_emb_head_dim > 0 && model.learned_position_embeddings, kSwitch,
+             "with learned_absolute positions, which its rotary heads replace", findings);
+}
+
+/// What only experts read.
+void check_idle_expert_fields(const Scenario& scenario, Findings& findings) {
+  if (scenario.model.moe) return;
+  for (const char* field :
+       {"model.moe_layer_freq", "model.moe_ffn_hidden_size", "model.moe_router_topk",
+        "model.moe_router_enable_expert_bias", "model.moe_shared_expert_intermediate_size",
+        "model.moe_shared_expert_gate", "model.moe_latent_size", kExpertTensorSize,
+        "train.moe_token_dispatcher_type", "train.moe_expert_capacity_factor",
+        "train.moe_pad_expert_input_to_capacity", "train.moe_imbalance_factor",
+        "train.moe_grouped_gemm", "train.moe_permute_fusion", "train.moe_shared_expert_overlap",
+        "train.overlap_moe_expert_parallel_comm"})
+    check_idle(true, field, "without num_experts", findings, {kNumExperts});
+  if (scenario.parallel.expert_model_parallel_size > 1)
+    findings.add(kExpertSize,
+                 fmt::format("{} needs experts to share out; write model.num_experts",
+                             scenario.parallel.expert_model_parallel_size),
+                 {kNumExperts});
+}
+
+void check_expert_grid(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const MixtureOfExperts& moe = *scenario.model.moe;
+  const std::int64_t e = parallel.expert_model_parallel_size;
+  const std::int64_t et = parallel.expert_tensor_parallel_size;
+  if (moe.num_experts % e != 0)
+    findings.add(kExpertSize,
+                 fmt::format("num_experts {} is not a multiple of {}; nearest legal: {}",
+                             moe.num_experts, e, nearest_divisors(moe.num_experts, e)),
+                 {kNumExperts});
+  if (moe.ffn_hidden_size % et != 0)
+    findings.add(kExpertTensorSize,
+                 fmt::format("moe_ffn_hidden_size {} is not a multiple of {}; nearest legal: {}",
+                             moe.ffn_hidden_size, et, nearest_divisors(moe.ffn_hidden_size, et)),
+                 {"model.moe_ffn_hidden_size"});
+  // parallel_state.py: the experts' grid stands on the same ranks as the attention's.
+  const std::int64_t ranks = parallel.world_size() / parallel.pipeline_model_parallel_size;
+  if (ranks % (e * et) != 0)
+    findings.add(kExpertSize,
+                 fmt::format("{} x expert_tensor_parallel_size {} does not divide the {} ranks of "
+                             "a pipeline stage (tensor x context x data); expert_tensor_parallel_"
+                             "size is tensor_model_parallel_size unless written",
+                             e, et, ranks),
+                 {kExpertTensorSize, kTensorSize, kContextSize, kDataSize});
+}
+
+void check_experts(const Scenario& scenario, Findings& findings) {
+  check_idle_expert_fields(scenario, findings);
+  if (!scenario.model.moe) return;
+  const MixtureOfExperts& moe = *scenario.model.moe;
+  const Train& train = scenario.train;
+  if (moe.router_topk > moe.num_experts)
+    findings.add("model.moe_router_topk",
+                 fmt::format("{} is more than num_experts {}", moe.router_topk, moe.num_experts),
+                 {kNumExperts});
+  check_idle(moe.shared_expert_intermediate_size == 0, "model.moe_shared_expert_gate",
+             "without moe_shared_expert_intermediate_size", findings);
+  check_idle(moe.shared_expert_intermediate_size == 0, "train.moe_shared_expert_overlap",
+             "without moe_shared_expert_intermediate_size", findings);
+  check_expert_grid(scenario, findings);
+  const Parallel& parallel = scenario.parallel;
+  if (parallel.tensor_model_parallel_size > 1 && !parallel.sequence_parallel)
+    findings.add("parallel.sequence_parallel",
+                 "is needed where experts meet tensor parallelism, as in Megatron; write true",
+                 {kTensorSize, kNumExperts});
+  check_idle(!train.moe_expert_capacity_factor, "train.moe_pad_expert_input_to_capacity",
+             "without moe_expert_capacity_factor", findings, {"train.moe_expert_capacity_factor"});
+  check_idle(train.moe_pad_expert_input_to_capacity, "train.moe_imbalance_factor",
+             "where moe_pad_expert_input_to_capacity gives every expert as much", findings);
+  if (train.overlap_moe_expert_parallel_comm) {
+    if (parallel.expert_model_parallel_size == 1)
+      findings.add("train.overlap_moe_expert_parallel_comm",
+                   "needs expert_model_parallel_size of at least 2", {kExpertSize});
+    if (train.moe_token_dispatcher_type == MoeTokenDispatcherType::allgather)
+      findings.add("train.overlap_moe_expert_parallel_comm",
+                   "needs moe_token_dispatcher_type alltoall or flex",
+                   {"train.moe_token_dispatcher_type"});
+  }
+  check_idle(!train.overlap_moe_expert_parallel_comm, "train.delay_wgrad_compute",
+             "without overlap_moe_expert_parallel_comm", findings);
+}
+
+void check_context_parallel(const Scenario& scenario, Findings& findings) {
+  const Parallel& parallel = scenario.parallel;
+  const std::int64_t c = parallel.context_parallel_size;
+  check_idle(c == 1, "parallel.cp_comm_type", "at context_parallel_size 1", findings,
+             {kContextSize});
+  if (c == 1) return;
+  const std::int64_t s = scenario.train.seq_length;
+  // Zig-zag: rank i holds parts i and 2c-1-i of 2c, and cuts them over t with sequence parallelism.
+  const std::int64_t parts =
+      2 * c * (parallel.sequence_parallel ? parallel.tensor_model_parallel_size : 1);
+  if (s % parts != 0)
+    findings.add(
+        "train.seq_length",
+        fmt::format("{} is not a multiple of {}, twice context_parallel_size{}; nearest "
+                    "legal: {}",
+                    s, parts, parallel.sequence_parallel ? " times tensor_model_parallel_size" : "",
+                    nearest_multiples(s, parts)),
+        {kContextSize, kTensorSize});
+  if (scenario.train.attention_backend == AttentionBackend::unfused)
+    findings.add("train.attention_backend",
+                 "unfused attention cannot be cut by context_parallel_size; write flash",
+                 {kContextSize});
+  const std::int64_t heads = scenario.model.num_query_groups / parallel.tensor_model_parallel_size;
+  if (parallel.cp_comm_type == CpCommType::a2a && heads % c != 0)
+    findings.add("parallel.cp_comm_type",
+                 fmt::format("a2a shares the {} query groups of a tensor-parallel rank over {} "
+                             "context-parallel ranks, which does not come out; write p2p",
+                             heads, c),
+                 {kContextSize, kTensorSize, kGroups});
+}
+
+void check_vision(const Model& model, Findings& findings) {
+  if (!model.vision) return;
+  const std::int64_t merge = model.vision->spatial_merge_size * model.vision->spatial_merge_size;
+  if (model.vision->num_patches % merge != 0)
+    findings.add("model.vision.num_patches",
+                 fmt::format("{} is not a multiple of spatial_merge_size squared, {}; nearest "
+                             "legal: {}",
+                             model.vision->num_patches, merge,
+                             nearest_multiples(model.vision->num_patches, merge)),
+                 {"model.vision.spatial_merge_size"});
+}
+
+}  // namespace
+
+void check_model_features(const Scenario& scenario, Findings& findings) {
+  check_latent_attention(scenario, findings);
+  check_experts(scenario, findings);
+  check_context_parallel(scenario, findings);
+  check_vision(scenario.model, findings);
+}
+
+}  // namespace pipeledger

@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "spec/check_rules.h"
+#include "spec/nearest_legal.h"
+
+namespace pipeledger {
+namespace {
+
+void check_fp8(const Train& train, Findings& findings) {
+  for (const char* field : {"train.fp8_recipe", "train.fp8_param_gather"})
+    check_idle(!train.fp8, field, "without fp8_format", findings);
+  if (train.fp8 && train.precision != Precision::bf16)
+    findings.add("train.fp8_format", "needs precision bf16, which what is not FP8 keeps",
+                 {"train.precision"});
+}
+
+void check_precision_aware(const Train& train, Findings& findings) {
+  constexpr const char* kSwitch = "train.use_precision_aware_optimizer";
+  for (const char* field : {"train.main_grads_dtype", "train.main_params_dtype",
+                            "train.exp_avg_dtype", "train.exp_avg_sq_dtype"})
+    check_idle(!train.use_precision_aware_optimizer, field, "without use_precision_aware_optimizer",
+               findings, {kSwitch});
+  if (!train.use_precision_aware_optimizer) return;
+  if (train.optimizer != Optimizer::adam)
+    findings.add(kSwitch, "is Adam's; write optimizer: adam", {"train.optimizer"});
+  if (train.sharding == Sharding::no_shard)
+    findings.add(kSwitch, "needs use_distributed_optimizer: true",
+                 {"train.use_distributed_optimizer", "train.data_parallel_sharding_strategy"});
+  const Dtype grads = train.optimizer_dtypes.main_grads;
+  if (grads != Dtype::fp32 && grads != Dtype::bf16)
+    findings.add("train.main_grads_dtype", "must be fp32 or bf16");
+  const Dtype params = train.optimizer_dtypes.main_params;
+  if (params != Dtype::fp32 && params != Dtype::fp16)
+    findings.add("train.main_params_dtype", "must be fp32 or fp16");
+}
+
+void check_optimizer(const Train& train, Findings& findings) {
+  check_idle(train.optimizer != Optimizer::sgd, "train.sgd_momentum", "unless optimizer is sgd",
+             findings, {"train.optimizer"});
+  check_precision_aware(train, findings);
+  constexpr const char* kOffload = "train.optimizer_cpu_offload";
+  const bool offloads = train.optimizer_offload_fraction > 0;
+  check_idle(!findings.is_written(kOffload), "train.optimizer_offload_fraction",
+             "without optimizer_cpu_offload", findings, {kOffload});
+  if (offloads && !train.use_precision_aware_optimizer)
+    findings.add(kOffload, "needs use_precision_aware_optimizer: true, as in Megatron",
+                 {"train.use_precision_aware_optimizer"});
+}
+
+void check_sharding(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
+  const Parallel& parallel = scenario.parallel;
+  const bool is_megatron_fsdp = train.ddp_impl == DdpImpl::megatron_fsdp;
+  check_idle(!is_megatron_fsdp, "train.fsdp_double_buffer", "unless ddp_impl is megatron_fsdp",
+             findings, {"train.ddp_impl"});
+  const int instances = parallel.num_distributed_optimizer_instances;
+  constexpr const char* kInstances = "parallel.num_distributed_optimizer_instances";
+  check_idle(!is_megatron_fsdp || instances == 1, "train.outer_dp_sharding_strategy",
+             "unless ddp_impl is megatron_fsdp over several optimizer instances", findings,
+             {"train.ddp_impl", kInstances});
+  const int replicas = parallel.data_context_parallel_size();
+  if (instances > 1 && replicas % instances != 0)
+    findings.add(kInstances,
+                 fmt::format("{} data- and context-parallel ranks are not a multiple of {}; "
+                             "nearest legal: {}",
+                             replicas, instances, nearest_divisors(replicas, instances)),
+                 {kDataSize, kContextSize});
+  check_idle(train.sharding == Sharding::no_shard, kInstances,
+             "without a sharded optimizer; write use_distributed_optimizer: true", findings);
+  if (train.ddp_impl != DdpImpl::torch_fsdp2) return;
+  // Megatron-LM, validate_args: FSDP2 knows neither pipelines nor experts.
+  const std::string field =
+      findings.is_written("train.use_torch_fsdp2") ? "train.use_torch_fsdp2" : "train.ddp_impl";
+  if (parallel.pipeline_model_parallel_size > 1)
+    findings.add(field, "needs pipeline_model_parallel_size 1", {kPipelineSize});
+  if (parallel.expert_model_parallel_size > 1)
+    findings.add(field, "needs expert_model_parallel_size 1", {kExpertSize});
+}
+
+void check_buckets(const Train& train, Findings& findings) {
+  for (const char* field : {"train.ddp_bucket_size", "train.ddp_num_buckets"})
+    check_idle(!train.overlap_grad_reduce, field, "without overlap_grad_reduce", findings,
+               {"train.overlap_grad_reduce"});
+  if (train.ddp_bucket_size && train.ddp_num_buckets)
+    findings.add("train.ddp_num_buckets", "says again what ddp_bucket_size says; keep one");
+  check_idle(train.sharding == Sharding::no_shard, "train.ddp_pad_buckets_for_high_nccl_busbw",
+             "without a sharded optimizer, whose buckets alone are padded", findings);
+}
+
+void check_recompute_modules(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
+  constexpr const char* kField = "train.recompute_modules";
+  check_idle(train.recompute_granularity != RecomputeGranularity::selective, kField,
+             "unless recompute_granularity is selective", findings,
+             {"train.recompute_granularity"});
+  for (const RecomputeModule module :
+       {RecomputeModule::moe, RecomputeModule::shared_experts, RecomputeModule::moe_act}) {
+    if (train.recomputes(module) && !scenario.model.moe)
+      findings.add(kField, "names a part of experts; write model.num_experts", {kNumExperts});
+  }
+  if (train.recomputes(RecomputeModule::mla_up_proj) && !scenario.model.mla)
+    findings.add(kField, "mla_up_proj needs multi_latent_attention: true",
+                 {"model.multi_latent_attention"});
+  if (train.recomputes(RecomputeModule::moe_act) && !train.moe_grouped_gemm)
+    findings.add(kField, "moe_act needs moe_grouped_gemm: true", {"train.moe_grouped_gemm"});
+  const bool is_delayed = train.fp8 && train.fp8->recipe == Fp8Recipe::delayed;
+  if (is_delayed &&
+      (train.recomputes(RecomputeModule::layernorm) || train.recomputes(RecomputeModule::moe_act)))
+    findings.add(kField, "layernorm and moe_act cannot go with fp8_recipe delayed",
+                 {"train.fp8_recipe", "train.fp8_format"});
+  constexpr const char* kDistribute = "train.distribute_saved_activations";
+  check_idle(train.recompute_granularity != RecomputeGranularity::full, kDistribute,
+             "unless recompute_granularity is full", findings, {"train.recompute_granularity"});
+  check_idle(scenario.parallel.tensor_model_parallel_size == 1, kDistribute,
+             "at tensor_model_parallel_size 1", findings, {kTensorSize});
+  check_idle(scenario.parallel.sequence_parallel, kDistribute,
+             "with sequence_parallel, which cuts them already", findings);
+}
+
+void check_offload(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
+  constexpr const char* kLayers = "train.cpu_offloading_num_layers";
+  if (train.cpu_offloading_num_layers > 0) {
+    if (scenario.parallel.pipeline_model_parallel_size > 1)
+      findings.add(kLayers, "needs pipeline_model_parallel_size 1", {kPipelineSize});
+    if (train.recompute_granularity != RecomputeGranularity::none)
+      findings.add(kLayers, "cannot go with recompute_granularity; remove one of the two",
+                   {"train.recompute_granularity"});
+    if (train.cpu_offloading_num_layers >= scenario.model.num_layers)
+      findings.add(kLayers,
+                   fmt::format("{} must be less than num_layers {}",
+                               train.cpu_offloading_num_layers, scenario.model.num_layers),
+                   {kNumLayers});
+  }
+  constexpr const char* kModules = "train.offload_modules";
+  constexpr const char* kSwitch = "train.fine_grained_activation_offloading";
+  check_idle(!train.fine_grained_activation_offloading, kModules,
+             "without fine_grained_activation_offloading", findings, {kSwitch});
+  if (train.fine_grained_activation_offloading && !findings.is_written(kModules))
+    findings.add(kSwitch, "needs offload_modules, such as [core_attn, attn_proj]", {kModules});
+  for (const char* field : {"train.min_offloaded_tensor_size", "train.activation_offload_fraction",
+                            "train.delta_offload_bytes_across_pp_ranks"})
+    check_idle(train.offload_modules.empty(), field, "without offload_modules", findings,
+               {kModules});
+  if (train.offloads(OffloadModule::attn_proj) && !train.offloads(OffloadModule::core_attn))
+    findings.add(kModules, "attn_proj needs core_attn beside it, as in Megatron");
+  if ((train.offloads(OffloadModule::expert_fc1) || train.offloads(OffloadModule::moe_act)) &&
+      !scenario.model.moe)
+    findings.add(kModules, "expert_fc1 and moe_act need experts; write model.num_experts",
+                 {kNumExperts});
+}
+
+void check_loss(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
+  check_idle(!train.cross_entropy_fusion, "train.cross_entropy_fusion_impl",
+             "without cross_entropy_loss_fusion", findings, {"train.cross_entropy_loss_fusion"});
+  if (train.seq_length % train.cross_entropy_num_chunks != 0)
+    findings.add("train.cross_entropy_num_chunks",
+                 fmt::format("{} does not divide seq_length {}; nearest legal: {}",
+                             train.cross_entropy_num_chunks, train.seq_length,
+                             nearest_divisors(train.seq_length, train.cross_entropy_num_chunks)),
+                 {"train.seq_length"});
+  check_idle(!train.defer_embedding_wgrad_compute, "train.wgrad_deferral_limit",
+             "without defer_embedding_wgrad_compute", findings,
+             {"train.defer_embedding_wgrad_compute"});
+}
+
+}  // namespace
+
+void check_train_features(const Scenario& scenario, Findings& findings) {
+  check_fp8(scenario.train, findings);
+  check_optimizer(scenario.train, findings);
+  check_sharding(scenario, findings);
+  check_buckets(scenario.train, findings);
+  check_recompute_modules(scenario, findings);
+  check_offload(scenario, findings);
+  check_loss(scenario, findings);
+}
+
+}  // namespace pipeledger

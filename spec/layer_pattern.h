@@ -1,0 +1,19 @@
+// Which layers have experts, as --moe-layer-freq says it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipeledger {
+
+struct LayerPattern {
+  std::vector<bool> layers;
+  std::string problem;  // what is wrong with the text; empty: nothing
+};
+
+/// A number n (layer i has experts when n divides i), or a list expression of 0s and 1s with + and
+/// *, ([0]*3+[1]*58), that has num_layers entries (Megatron-LM, moe_freq_type).
+LayerPattern parse_layer_pattern(std::string_view text, int num_layers);
+
+}  // namespace pipeledger

@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "spec/fields.h"
+#include "spec/hf_config.h"
+#include "spec/layer_pattern.h"
+#include "spec/preset.h"
+#include "spec/resolve_parts.h"
+
+namespace pipeledger {
+namespace {
+
+static_assert(int{proto::Model::RMSNorm} == static_cast<int>(Normalization::RMSNorm));
+
+void read_config(const std::filesystem::path& path, proto::Model& model, Findings& findings) {
+  // A regular file: a device or a pipe may never end.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    findings.reject("model.hf_config",
+                    fmt::format("there is no file {}", in_quotes(path.string())));
+    return findings.silence("model");
+  }
+  try {
+    read_hf_config(read_file(path), path.string(), model);
+  } catch (const InputError& wrong) {
+    findings.reject("model", wrong.problems());
+  }
+}
+
+/// What the preset or the config.json says, with the fields written over it.
+proto::Model sourced_model(const proto::Model& written, const std::filesystem::path& folder,
+                           Findings& findings) {
+  proto::Model model;
+  if (written.has_preset() && written.has_hf_config()) {
+    findings.reject("model.hf_config",
+                    "the model comes from a preset or from a config.json; remove one of the two");
+    findings.silence("model");
+  } else if (written.has_preset()) {
+    if (!apply_preset(model_presets(), written.preset(), model)) {
+      findings.add("model.preset", unknown_preset(model_presets(), written.preset()));
+      findings.silence("model");
+    }
+  } else if (written.has_hf_config()) {
+    read_config(folder / written.hf_config(), model, findings);
+  }
+  model.MergeFrom(written);
+  return model;
+}
+
+/// 4h; with the three matrices of SwiGLU two thirds of that, cut to a multiple of 64
+/// (Megatron-LM, validate_args).
+std::int64_t default_ffn_hidden_size(std::int64_t hidden_size, bool swiglu) {
+  return swiglu ? std::max<std::int64_t>(hidden_size * 4 * 2 / 3 / 64, 1) * 64 : 4 * hidden_size;
+}
+
+void require_model_fields(const proto::Model& model, Findings& findings) {
+  const std::string_view remedy = "write it, or name a model.preset or model.hf_config";
+  require(model.has_num_layers(), "model.num_layers", remedy, findings);
+  require(model.has_hidden_size(), "model.hidden_size", remedy, findings);
+  require(model.has_num_attention_heads(), "model.num_attention_heads", remedy, findings);
+  require(model.has_vocab_size(), "model.vocab_size", remedy, findings);
+  if (model.position_embedding_type() == proto::Model::learned_absolute)
+    require(model.has_max_position_embeddings(), "model.max_position_embeddings",
+            "a learned table has so many rows; write it, or position_embedding_type: rope",
+            findings);
+}
+
+/// Megatron's defaults (MLATransformerConfig).
+MultiLatentAttention resolve_mla(const proto::Model& m) {
+  MultiLatentAttention mla;
+  mla.q_lora_rank = m.q_lora_rank();
+  if (m.has_kv_lora_rank()) mla.kv_lora_rank = m.kv_lora_rank();
+  if (m.has_qk_head_dim()) mla.qk_head_dim = m.qk_head_dim();
+  if (m.has_qk_pos_emb_head_dim()) mla.qk_pos_emb_head_dim = m.qk_pos_emb_head_dim();
+  if (m.has_v_head_dim()) mla.v_head_dim = m.v_head_dim();
+  return mla;
+}
+
+MixtureOfExperts resolve_moe(const proto::Model& m, const Model& model, Findings& findings) {
+  MixtureOfExperts moe;
+  moe.num_experts = m.num_experts();
+  if (m.has_moe_router_topk()) moe.router_topk = m.moe_router_topk();
+  moe.ffn_hidden_size =
+      m.has_moe_ffn_hidden_size() ? m.moe_ffn_hidden_size() : model.ffn_hidden_size;
+  moe.shared_expert_intermediate_size = m.moe_shared_expert_intermediate_size();
+  moe.shared_expert_gate = m.moe_shared_expert_gate();
+  moe.router_enable_expert_bias = m.moe_router_enable_expert_bias();
+  moe.latent_size = m.moe_latent_size();
+  LayerPattern pattern =
+      parse_layer_pattern(m.has_moe_layer_freq() ? m.moe_layer_freq() : "1", model.num_layers);
+  if (!pattern.problem.empty())
+    findings.add("model.moe_layer_freq", std::move(pattern.problem), {"model.num_layers"});
+  moe.layers = std::move(pattern.layers);
+  return moe;
+}
+
+Vision resolve_vision(const proto::Vision& v, Findings& findings) {
+  const std::string_view remedy = "a vision tower needs it";
+  require(v.has_num_layers(), "model.vision.num_layers", remedy, findings);
+  require(v.has_hidden_size(), "model.vision.hidden_size", remedy, findings);
+  require(v.has_num_attention_heads(), "model.vision.num_attention_heads", remedy, findings);
+  require(v.has_num_patches(), "model.vision.num_patches", "write the patches of one sequence",
+          findings);
+  Vision vision;
+  vision.num_layers = std::max(v.num_layers(), 1);
+  vision.hidden_size = std::max<std::int64_t>(v.hidden_size(), 1);
+  vision.ffn_hidden_size = v.has_ffn_hidden_size() ? v.ffn_hidden_size() : 4 * vision.hidden_size;
+  vision.num_attention_heads = std::max<std::int64_t>(v.num_attention_heads(), 1);
+  vision.num_query_groups =
+      v.has_num_query_groups() ? v.num_query_groups() : vision.num_attention_heads;
+  vision.kv_channels =
+      v.has_kv_channels()
+          ? v.kv_channels()
+          : std::max<std::int64_t>(vision.hidden_size / vision.num_attention_heads, 1);
+  if (v.has_patch_dim()) vision.patch_dim = v.patch_dim();
+  vision.num_patches = std::max<std::int64_t>(v.num_patches(), 1);
+  if (v.has_spatial_merge_size()) vision.spatial_merge_size = v.spatial_merge_size();
+  vision.projector_ffn_hidden_size =
+      v.has_projector_ffn_hidden_size() ? v.projector_ffn_hidden_size() : vision.hidden_size;
+  return vision;
+}
+
+}  // namespace
+
+Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
+                    std::int64_t tensor_parallel_size, Findings& findings) {
+  const proto::Model m = sourced_model(written, folder, findings);
+  require_model_fields(m, findings);
+  Model model;
+  model.name = written.has_preset() ? written.preset() : written.hf_config();
+  model.num_layers = std::max(m.num_layers(), 1);
+  model.hidden_size = std::max<std::int64_t>(m.hidden_size(), 1);
+  model.swiglu = m.swiglu();
+  model.ffn_hidden_size = m.has_ffn_hidden_size()
+                              ? m.ffn_hidden_size()
+                              : default_ffn_hidden_size(model.hidden_size, model.swiglu);
+  model.num_attention_heads = std::max<std::int64_t>(m.num_attention_heads(), 1);
+  model.num_query_groups =
+      m.has_num_query_groups() ? m.num_query_groups() : model.num_attention_heads;
+  const bool is_whole = model.hidden_size % model.num_attention_heads == 0;
+  model.kv_channels = m.has_kv_channels() ? m.kv_channels()
+                      : is_whole          ? model.hidden_size / model.num_attention_heads
+                                          : 0;  // check says so
+  model.vocab_size = std::max<std::int64_t>(m.vocab_size(), 1);
+  // Megatron-LM, vocab_size_with_padding.
+  const std::int64_t multiple =
+      (m.has_make_vocab_size_divisible_by() ? m.make_vocab_size_divisible_by() : 128) *
+      tensor_parallel_size;
+  model.padded_vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
+  model.max_position_embeddings = m.max_position_embeddings();
+  model.learned_position_embeddings = m.position_embedding_type() == proto::Model::learned_absolute;
+  model.normalization = static_cast<Normalization>(m.normalization());
+  model.untie_embeddings_and_output_weights = m.untie_embeddings_and_output_weights();
+  model.add_bias_linear = m.has_add_bias_linear() ? m.add_bias_linear() : true;
+  model.add_qkv_bias = m.add_qkv_bias();
+  model.qk_layernorm = m.qk_layernorm();
+  model.hidden_dropout = m.has_hidden_dropout() ? m.hidden_dropout() : 0.1;
+  model.attention_dropout = m.has_attention_dropout() ? m.attention_dropout() : 0.1;
+  model.attention_output_gate = m.attention_output_gate();
+  if (m.multi_latent_attention()) model.mla = resolve_mla(m);
+  if (m.has_num_experts()) model.moe = resolve_moe(m, model, findings);
+  model.mtp_num_layers = m.mtp_num_layers();
+  if (m.has_vision()) model.vision = resolve_vision(m.vision(), findings);
+  return model;
+}
+
+}  // namespace pipeledger

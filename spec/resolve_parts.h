@@ -1,0 +1,22 @@
+// The parts of a scenario, each from what was written: for resolve.cc alone.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "spec/findings.h"
+#include "spec/scenario.h"
+#include "spec/scenario.pb.h"
+
+namespace pipeledger {
+
+/// "FIELD is missing; REMEDY", unless the field is given or already told wrong.
+void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings);
+
+Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
+                    std::int64_t tensor_parallel_size, Findings& findings);
+
+Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings);
+
+}  // namespace pipeledger
