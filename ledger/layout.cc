@@ -70,10 +70,33 @@ void take_one(StageLayout& stage, std::string field) {
   --stage.num_layers;
 }
 
+std::vector<StageLayout> layout_by_hand(const std::vector<LayoutStage>& written) {
+  std::vector<StageLayout> stages;
+  int next = 0;
+  for (const LayoutStage& stage : written) {
+    stages.push_back({.first_layer = next,
+                      .num_layers = stage.num_layers,
+                      .num_mtp_layers = stage.num_mtp_layers,
+                      .embedding = stage.embedding,
+                      .head = stage.loss});
+    next += stage.num_layers;
+  }
+  return stages;
+}
+
 }  // namespace
+
+LayerKind layer_kind(const Scenario& scenario, int layer) {
+  return scenario.model.is_moe_layer(layer) ? LayerKind::moe : LayerKind::dense;
+}
+
+LayerKind mtp_layer_kind(const Scenario& scenario) {
+  return layer_kind(scenario, scenario.model.num_layers - 1);
+}
 
 std::vector<StageLayout> stage_layouts(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
+  if (!parallel.layout.empty()) return layout_by_hand(parallel.layout);
   const int v = std::max(1, parallel.virtual_pipeline_model_parallel_size);
   const bool uneven = parallel.num_layers_in_first_pipeline_stage.has_value() ||
                       parallel.num_layers_in_last_pipeline_stage.has_value();
@@ -90,6 +113,7 @@ std::vector<StageLayout> stage_layouts(const Scenario& scenario) {
   }
   stages.front().embedding = true;
   stages.back().head = true;
+  stages.back().num_mtp_layers = scenario.model.mtp_num_layers;
   if (parallel.account_for_embedding_in_pipeline_split) {
     take_one(stages.front(), "account_for_embedding_in_pipeline_split");
   }

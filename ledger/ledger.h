@@ -19,9 +19,16 @@ namespace pipeledger {
 struct StageLayout {
   int first_layer = 0;
   int num_layers = 0;
+  int num_mtp_layers = 0;  // multi-token-prediction layers, behind the decoder layers
   bool embedding = false;  // the first stage
   bool head = false;       // final norm, output layer and loss: the last stage
 };
+
+/// Decoder layers differ by what follows their attention: an MLP, or experts.
+enum class LayerKind { dense, moe };
+LayerKind layer_kind(const Scenario& scenario, int layer);
+/// MTP layers are as the last decoder layer.
+LayerKind mtp_layer_kind(const Scenario& scenario);
 
 /// The layers of every stage, in stage order (loop placement: stage s is chunk s / p of rank
 /// s mod p). Follows Megatron's get_num_layers_to_build; throws InputError where it asserts.

@@ -10,6 +10,7 @@
 #include "spec/pipeline_layout.h"
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
+#include "spec/scenario.pb.h"
 
 namespace pipeledger {
 namespace {

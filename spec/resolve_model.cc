@@ -9,6 +9,7 @@
 #include "spec/layer_pattern.h"
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
+#include "spec/scenario.pb.h"
 
 namespace pipeledger {
 namespace {

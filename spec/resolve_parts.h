@@ -7,9 +7,13 @@
 
 #include "spec/findings.h"
 #include "spec/scenario.h"
-#include "spec/scenario.pb.h"
 
 namespace pipeledger {
+
+namespace proto {
+class Model;
+class Train;
+}  // namespace proto
 
 /// "FIELD is missing; REMEDY", unless the field is given or already told wrong.
 void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "spec/resolve_parts.h"
+#include "spec/scenario.pb.h"
 
 namespace pipeledger {
 namespace {
