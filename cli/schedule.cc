@@ -73,7 +73,7 @@ void prove(const Schedule& schedule, const std::filesystem::path& file) {
 std::string registry_table() {
   std::string table;
   for (const ScheduleEntry& entry : schedule_registry())
-    table += fmt::format("{:<12} {}\n", entry.name, entry.summary);
+    table += fmt::format("{:<14} {}\n", entry.name, entry.summary);
   return table;
 }
 

@@ -116,9 +116,14 @@ Grid play(const Schedule& schedule, const OpTimes& times) {
   const Dependencies all = dependencies(schedule);
   const std::size_t num_ops = all.first_of_rank.back();
   std::vector<Grid::Span> spans;
+  std::vector<std::uint32_t> rank_of_op;
   spans.reserve(num_ops);
-  for (const std::vector<Op>& ops : schedule.ops) {
-    for (const Op& op : ops) spans.push_back({op});
+  rank_of_op.reserve(num_ops);
+  for (std::uint32_t rank = 0; rank < schedule.ops.size(); ++rank) {
+    for (const Op& op : schedule.ops[rank]) {
+      spans.push_back({op});
+      rank_of_op.push_back(rank);
+    }
   }
 
   // An op is ready when all it waits for has ended; its start is the latest of those ends. A pair
@@ -140,7 +145,8 @@ Grid play(const Schedule& schedule, const OpTimes& times) {
     if (!spans[op].op.overlaps_next) spans[op].end += time_of(spans, op, times);
     for (const auto edge : boost::make_iterator_range(out_edges(op, all.graph))) {
       const std::uint32_t next = target(edge, all.graph);
-      spans[next].start = std::max(spans[next].start, spans[op].end);
+      const int hop = rank_of_op[op] == rank_of_op[next] ? 0 : times.hop;
+      spans[next].start = std::max(spans[next].start, spans[op].end + hop);
       if (--num_waiting[next] == 0) ready.push_back(next);
     }
   }

@@ -36,14 +36,20 @@ Stage Schedule::stage_of(Rank rank, Chunk chunk) const {
   return {chunk.value * num_ranks + place};
 }
 
-int peak_in_flight(const std::vector<Op>& ops) {
-  int in_flight = 0;
-  int peak = 0;
+PeakCounts peak_counts(const std::vector<Op>& ops) {
+  PeakCounts now, peak;
   for (const Op& op : ops) {
-    if (op.kind == OpKind::F) peak = std::max(peak, ++in_flight);
-    if (op.kind == OpKind::B || op.kind == OpKind::W) --in_flight;
+    now.in_flight += (op.kind == OpKind::F) - (op.kind == OpKind::B || op.kind == OpKind::W);
+    now.until_input_gradient +=
+        (op.kind == OpKind::F) - (op.kind == OpKind::B || op.kind == OpKind::I);
+    now.awaiting_weight += (op.kind == OpKind::I) - (op.kind == OpKind::W);
+    peak.in_flight = std::max(peak.in_flight, now.in_flight);
+    peak.until_input_gradient = std::max(peak.until_input_gradient, now.until_input_gradient);
+    peak.awaiting_weight = std::max(peak.awaiting_weight, now.awaiting_weight);
   }
   return peak;
 }
+
+int peak_in_flight(const std::vector<Op>& ops) { return peak_counts(ops).in_flight; }
 
 }  // namespace pipeledger

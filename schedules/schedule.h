@@ -75,12 +75,25 @@ struct Schedule {
   Stage stage_of(Rank rank, Chunk chunk) const;
 };
 
+/// What an automatic schedule plans with: times of one chunk's ops in any one unit, memory in
+/// another.
+struct ScheduleCosts {
+  double forward = 1;
+  double input_gradient = 1;
+  double weight_gradient = 1;
+  double hop = 0;         // from an op's end to the start of the op on another rank that needs it
+  double activation = 1;  // what a microbatch holds on a chunk from its F to its I
+  double weight_activation = 1;  // the part of it that stays until W
+  double memory_limit = 0;       // of a rank; 0: the schedule's own
+};
+
 /// What a generator needs to know.
 struct ScheduleShape {
   int num_ranks = 1;
   int num_chunks = 1;
   int num_microbatches = 1;
   int microbatch_group_size_per_vp_stage = 0;  // 0: num_ranks, Megatron's default
+  ScheduleCosts costs{};                       // automatic schedules only
 
   int group_size() const {
     return microbatch_group_size_per_vp_stage == 0 ? num_ranks : microbatch_group_size_per_vp_stage;
@@ -157,6 +170,16 @@ std::string to_json(const Schedule& schedule);
 /// backward is done with its W.
 int peak_in_flight(const std::vector<Op>& ops);
 
+/// Largest numbers of (microbatch, chunk) pairs that a rank's order holds at once.
+struct PeakCounts {
+  int in_flight = 0;             // from F to B or W
+  int until_input_gradient = 0;  // from F to B or I
+  int awaiting_weight = 0;       // from I to W
+
+  bool operator==(const PeakCounts&) const = default;
+};
+PeakCounts peak_counts(const std::vector<Op>& ops);
+
 /// Proves a schedule complete (each op once, on its own rank) and free of deadlock, on a
 /// dependency graph over its ops, in which an overlapped pair is one. Empty: it is fine. A problem
 /// of order shows the grid with a mark at the op that cannot run, and the cycle that blocks it.
@@ -169,13 +192,15 @@ struct OpTimes {
   int input_gradient = 1;
   int weight_gradient = 1;
   int overlapped_pair = 0;  // 0: as long as its forward and its backward together
+  int hop = 0;              // from an op's end to the start of the op on another rank that needs it
 
   int of(OpKind kind) const;
   int of_pair(OpKind backward_kind) const;
 };
 
-/// A schedule played in order: an op starts when its rank is free and what it needs is done;
-/// messages take no time. The two ops of an overlapped pair have the same span.
+/// A schedule played in order: an op starts when its rank is free and what it needs is done, and
+/// has come over the hop if that ran on another rank. The two ops of an overlapped pair have the
+/// same span.
 struct Grid {
   struct Span {
     Op op;

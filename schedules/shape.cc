@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text.h"
 
 namespace pipeledger {
@@ -20,7 +23,22 @@ ScheduleShape schedule_shape(const Scenario& scenario) {
           static_cast<int>(num_microbatches), parallel.microbatch_group_size_per_vp_stage};
 }
 
-std::vector<Problem> check_counts(const ScheduleShape& shape) {
+namespace {
+
+/// A group size that has no meaning for `name`.
+void check_no_groups(const ScheduleShape& shape, std::string_view name,
+                     std::vector<Problem>& problems) {
+  if (shape.microbatch_group_size_per_vp_stage <= 0 || shape.group_size() == shape.num_ranks) {
+    return;
+  }
+  problems.push_back({kGroupField, fmt::format("{} has no meaning for {}, which has no groups; "
+                                               "leave it out, or take the schedule interleaved",
+                                               shape.group_size(), name)});
+}
+
+}  // namespace
+
+std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward) {
   std::vector<Problem> problems;
   const auto at_least_one = [&](const char* field, int value, std::string_view what) {
     if (value >= 1) return;
@@ -38,7 +56,7 @@ std::vector<Problem> check_counts(const ScheduleShape& shape) {
 
   // Divide instead of multiplying: the product of three ints may not fit 64 bits.
   const std::int64_t num_stages = std::int64_t{shape.num_ranks} * shape.num_chunks;
-  const std::int64_t most = kMaxOps / 2 / num_stages;
+  const std::int64_t most = kMaxOps / static_cast<int>(backward) / num_stages;
   if (shape.num_microbatches <= most) return problems;
   const std::string remedy = most > 0
                                  ? fmt::format("largest legal: {} microbatches", with_commas(most))
@@ -51,18 +69,52 @@ std::vector<Problem> check_counts(const ScheduleShape& shape) {
   return problems;
 }
 
-std::vector<Problem> check_one_chunk(const ScheduleShape& shape, std::string_view name) {
-  std::vector<Problem> problems = check_counts(shape);
+std::vector<Problem> check_one_chunk(const ScheduleShape& shape, std::string_view name,
+                                     Backward backward) {
+  std::vector<Problem> problems = check_counts(shape, backward);
   if (shape.num_chunks > 1) {
     problems.push_back({kChunksField, fmt::format("{} chunks a rank, but {} has one stage a rank; "
                                                   "take 1, or the schedule interleaved",
                                                   shape.num_chunks, name)});
   }
-  if (shape.microbatch_group_size_per_vp_stage > 0 && shape.group_size() != shape.num_ranks) {
-    problems.push_back({kGroupField, fmt::format("{} has no meaning for {}, which has no groups; "
-                                                 "leave it out, or take the schedule interleaved",
-                                                 shape.group_size(), name)});
+  check_no_groups(shape, name, problems);
+  return problems;
+}
+
+std::vector<Problem> check_v(const ScheduleShape& shape, std::string_view name, Backward backward) {
+  std::vector<Problem> problems = check_counts(shape, backward);
+  if (shape.num_chunks >= 1 && shape.num_chunks != 2) {
+    problems.push_back(
+        {kChunksField, fmt::format("{} chunks a rank, but {} folds the pipeline back "
+                                   "once; nearest legal: 2",
+                                   shape.num_chunks, name)});
   }
+  check_no_groups(shape, name, problems);
+  return problems;
+}
+
+std::vector<Problem> check_costs(const ScheduleShape& shape, int least) {
+  const ScheduleCosts& costs = shape.costs;
+  std::vector<Problem> problems;
+  const auto check = [&](const char* name, double value, bool is_legal, std::string_view remedy) {
+    if (std::isfinite(value) && is_legal) return;
+    problems.push_back(
+        {fmt::format("{}.{}", kCostsField, name), fmt::format("{}; {}", value, remedy)});
+  };
+  constexpr std::string_view kTime = "an op takes time, more than 0";
+  check("forward", costs.forward, costs.forward > 0, kTime);
+  check("input_gradient", costs.input_gradient, costs.input_gradient > 0, kTime);
+  check("weight_gradient", costs.weight_gradient, costs.weight_gradient > 0, kTime);
+  check("hop", costs.hop, costs.hop >= 0, "a hop takes 0 or more");
+  check("activation", costs.activation, costs.activation > 0, "take more than 0");
+  check("weight_activation", costs.weight_activation,
+        costs.weight_activation >= 0 && costs.weight_activation <= costs.activation,
+        fmt::format("it is a part of the activation, from 0 to {}", costs.activation));
+  if (!problems.empty()) return problems;
+  const double smallest = least * costs.activation;
+  check("memory_limit", costs.memory_limit,
+        costs.memory_limit == 0 || costs.memory_limit >= smallest,
+        fmt::format("smallest legal: {}, or 0 for the schedule's own", smallest));
   return problems;
 }
 
@@ -72,6 +124,11 @@ Schedule empty_schedule(std::string_view name, const ScheduleShape& shape) {
           .num_chunks = shape.num_chunks,
           .num_microbatches = shape.num_microbatches,
           .ops = std::vector<std::vector<Op>>(static_cast<std::size_t>(shape.num_ranks))};
+}
+
+int num_leading_forwards(const std::vector<Op>& ops) {
+  const auto is_backward = [](const Op& op) { return op.kind != OpKind::F; };
+  return static_cast<int>(std::ranges::find_if(ops, is_backward) - ops.begin());
 }
 
 }  // namespace pipeledger

@@ -14,13 +14,32 @@ inline constexpr const char* kChunksField = "parallel.virtual_pipeline_model_par
 inline constexpr const char* kGroupField = "parallel.microbatch_group_size_per_vp_stage";
 inline constexpr const char* kMicrobatchesField = "train.global_batch_size";
 
+/// Where an automatic schedule's costs come from.
+inline constexpr const char* kCostsField = "sim.schedule_costs";
+inline constexpr const char* kMemoryLimitField = "sim.schedule_costs.memory_limit";
+
+/// Ops of a stage and microbatch.
+enum class Backward { whole = 2, split = 3 };
+
 /// Counts that are not positive, and schedules of more than kMaxOps ops.
-std::vector<Problem> check_counts(const ScheduleShape& shape);
+std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward = Backward::whole);
 
 /// check_counts, and that the rank holds one chunk, as `name` needs.
-std::vector<Problem> check_one_chunk(const ScheduleShape& shape, std::string_view name);
+std::vector<Problem> check_one_chunk(const ScheduleShape& shape, std::string_view name,
+                                     Backward backward = Backward::whole);
+
+/// check_counts, and that the rank holds two chunks, as the V placement of `name` needs.
+std::vector<Problem> check_v(const ScheduleShape& shape, std::string_view name,
+                             Backward backward = Backward::split);
+
+/// Costs that an automatic schedule can plan with: finite positive times, no negative hop, an
+/// activation of which weight_activation is a part, and a limit that holds `least` of them.
+std::vector<Problem> check_costs(const ScheduleShape& shape, int least);
 
 /// A schedule of that shape with no ops yet.
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape);
+
+/// Forwards before the first backward: the warmup of a schedule that has no better count.
+int num_leading_forwards(const std::vector<Op>& ops);
 
 }  // namespace pipeledger

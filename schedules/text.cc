@@ -10,6 +10,7 @@
 
 #include "schedules/first_problems.h"
 #include "schedules/schedule.h"
+#include "schedules/shape.h"
 
 namespace pipeledger {
 namespace {
@@ -187,11 +188,6 @@ void find_placement(Schedule& schedule) {
   schedule.placement = Placement::loop;
   if (!folds_back) schedule.num_chunks = 1;
   schedule.goes_up.clear();
-}
-
-int num_leading_forwards(const std::vector<Op>& ops) {
-  const auto is_backward = [](const Op& op) { return op.kind != OpKind::F; };
-  return static_cast<int>(std::ranges::find_if(ops, is_backward) - ops.begin());
 }
 
 }  // namespace

@@ -101,6 +101,19 @@ void check_num_ops(const ScheduleShape& shape, std::int64_t num_replicas) {
                     num_replicas > 1 ? ", or sim.fold_replicas: true" : "")}});
 }
 
+/// Refuses a schedule whose ops or placement the stages' profiles do not know.
+void check_played(const Schedule& schedule) {
+  const auto is_split = [](const Op& op) { return op.kind == OpKind::I || op.kind == OpKind::W; };
+  const bool splits = std::ranges::any_of(
+      schedule.ops, [&](const std::vector<Op>& ops) { return std::ranges::any_of(ops, is_split); });
+  if (!splits && schedule.placement == Placement::loop) return;
+  throw InputError(
+      {{"sim.schedule",
+        fmt::format("{} {}, which a run does not play yet; its order and bubble: "
+                    "pipeledger schedule; a run plays 1f1b, gpipe and interleaved",
+                    schedule.name, splits ? "splits the backward" : "folds the pipeline back")}});
+}
+
 /// Refuses ops whose memory events or time no trace holds.
 void check_stages(const Schedule& schedule, const std::vector<StageProfile>& stages) {
   std::int64_t num_events = 0;
@@ -164,6 +177,7 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   check_num_ops(shape, std::int64_t{num_data} * num_tensor);
   Plan plan{.schedule = make_schedule(scenario.sim.schedule, shape)};
   const Schedule& schedule = plan.schedule;
+  check_played(schedule);
 
   std::vector<DataParallelTraffic> traffic;
   for (const StageLayout& layout : stage_layouts(scenario)) {

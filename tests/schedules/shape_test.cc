@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "base/text.h"
 #include "schedules/schedule.h"
 
 namespace pipeledger {
@@ -18,11 +20,13 @@ std::string said(std::string_view name, const ScheduleShape& shape) {
 }
 
 TEST(ScheduleShapes, AnUnknownNameNamesItsNearest) {
+  std::vector<std::string> names;
+  for (const ScheduleEntry& entry : schedule_registry()) names.emplace_back(entry.name);
   EXPECT_EQ(said("interleave", {}),
-            "sim.schedule: interleave is not a schedule; did you mean interleaved? known: gpipe, "
-            "1f1b, interleaved");
-  EXPECT_EQ(said("zb-h1", {}),
-            "sim.schedule: zb-h1 is not a schedule; known: gpipe, 1f1b, interleaved");
+            "sim.schedule: interleave is not a schedule; did you mean interleaved? known: " +
+                join(names));
+  EXPECT_EQ(said("round-robin", {}),
+            "sim.schedule: round-robin is not a schedule; known: " + join(names));
 }
 
 TEST(ScheduleShapes, CountsBelowOneAreAllNamedAtOnce) {
@@ -84,6 +88,38 @@ TEST(ScheduleShapes, TheLastGroupKeepsEveryRankBusy) {
   EXPECT_EQ(said("interleaved", {4, 2, 13, 6}),
             "train.global_batch_size: 13 microbatches in groups of 6 leave a last group of 1, "
             "fewer than pipeline_model_parallel_size 4; nearest legal: 12, 16");
+}
+
+TEST(ScheduleShapes, TheVPlacementHasTwoChunks) {
+  EXPECT_EQ(said("zbv", {4, 3, 8}),
+            "parallel.virtual_pipeline_model_parallel_size: 3 chunks a rank, but zbv folds the "
+            "pipeline back once; nearest legal: 2");
+}
+
+TEST(ScheduleShapes, InterleavedZeroBubbleNeedsEqualGroups) {
+  EXPECT_EQ(said("interleaved-zb", {4, 2, 9}),
+            "train.global_batch_size: 9 microbatches do not part into the 2 equal groups that 4 "
+            "ranks need; nearest legal: 8, 10");
+  EXPECT_EQ(said("interleaved-zb", {4, 2, 10, 7}),
+            "parallel.microbatch_group_size_per_vp_stage: 7, but interleaved-zb makes groups of 5 "
+            "out of 10 microbatches; leave it out");
+}
+
+TEST(ScheduleShapes, CostsThatCannotBePlannedWithAreAllNamed) {
+  EXPECT_EQ(said("zb-auto", {2, 1, 4, 0, {.forward = 0, .hop = -1, .weight_activation = 2}}),
+            "sim.schedule_costs.forward: 0; an op takes time, more than 0\n"
+            "sim.schedule_costs.hop: -1; a hop takes 0 or more\n"
+            "sim.schedule_costs.weight_activation: 2; it is a part of the activation, from 0 to 1");
+}
+
+TEST(ScheduleShapes, AMemoryLimitHoldsWhatTheRuleNeeds) {
+  EXPECT_EQ(said("zb-auto", {4, 1, 8, 0, {.activation = 2, .memory_limit = 1.5}}),
+            "sim.schedule_costs.memory_limit: 1.5; smallest legal: 2, or 0 for the schedule's own");
+  EXPECT_EQ(said("zbv-auto", {4, 2, 8, 0, {.memory_limit = 7}}),
+            "sim.schedule_costs.memory_limit: 7; smallest legal: 8, or 0 for the schedule's own");
+  EXPECT_EQ(said("zb-1p", {4, 1, 8, 0, {.memory_limit = 6}}),
+            "sim.schedule_costs.memory_limit: 6, but zb-1p has its own; leave it out, or take "
+            "zb-auto");
 }
 
 }  // namespace
