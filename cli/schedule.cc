@@ -40,6 +40,7 @@ Schedule from_flags(const Options& options) {
       {"parallel.pipeline_model_parallel_size", "--ranks"},
       {"parallel.virtual_pipeline_model_parallel_size", "--chunks"},
       {"parallel.microbatch_group_size_per_vp_stage", "--group"},
+      {"sim.num_seq_splits", "--slices"},
       {"train.global_batch_size", "--microbatches"}};
   try {
     return make_schedule(options.name, options.shape);
@@ -130,9 +131,13 @@ void add_sources(CLI::App& command, Options& options) {
       ->capture_default_str();
   command
       .add_option("--group", options.shape.microbatch_group_size_per_vp_stage,
-                  "With --name: microbatches in a group (interleaved); default: --ranks")
+                  "With --name: microbatches in a group; default: --ranks")
       ->needs(name)
       ->type_name("N");
+  command.add_option("--slices", options.shape.num_slices, "With --name seq1f1b: slices")
+      ->needs(name)
+      ->type_name("N")
+      ->capture_default_str();
 }
 
 }  // namespace

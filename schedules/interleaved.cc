@@ -2,62 +2,12 @@
 
 #include <algorithm>
 
+#include "schedules/order.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
 
 namespace pipeledger {
 namespace {
-
-/// One turn of a rank: a microbatch in one of its chunks.
-struct Turn {
-  int microbatch;
-  int chunk;
-};
-
-/// The turns of a step in the order of their forwards: group by group, and in a group chunk by
-/// chunk. Backwards follow the same table with the chunks reversed.
-std::vector<Turn> turns(const ScheduleShape& shape) {
-  std::vector<Turn> table;
-  table.reserve(Microbatch{shape.num_microbatches}.index() * Chunk{shape.num_chunks}.index());
-  const int group = shape.group_size();
-  for (int first = 0; first < shape.num_microbatches; first += group) {
-    const int last = std::min(first + group, shape.num_microbatches);
-    for (int chunk = 0; chunk < shape.num_chunks; ++chunk) {
-      for (int microbatch = first; microbatch < last; ++microbatch) {
-        table.push_back({microbatch, chunk});
-      }
-    }
-  }
-  return table;
-}
-
-std::vector<Op> rank_ops(const ScheduleShape& shape, const std::vector<Turn>& table, Rank rank) {
-  std::vector<Op> ops;
-  ops.reserve(2 * table.size());
-  auto next_forward = table.begin();
-  auto next_backward = table.begin();
-  const auto forward = [&] {
-    const Turn& turn = *next_forward++;
-    ops.push_back({{turn.chunk * shape.num_ranks + rank.value}, OpKind::F, {turn.microbatch}});
-  };
-  const auto backward = [&] {
-    const Turn& turn = *next_backward++;
-    const int chunk = shape.num_chunks - 1 - turn.chunk;
-    ops.push_back({{chunk * shape.num_ranks + rank.value}, OpKind::B, {turn.microbatch}});
-  };
-
-  // Warmup: the first group fills every chunk but the last, and twice the pipeline below.
-  const auto steady = table.begin() + num_warmup_interleaved(shape, rank);
-  while (next_forward != steady) forward();
-  // Steady: each forward is paid for by a backward, so in-flight stays level.
-  while (next_forward != table.end()) {
-    forward();
-    backward();
-  }
-  // Cooldown: drain.
-  while (next_backward != table.end()) backward();
-  return ops;
-}
 
 /// The last group must be whole, or long enough to keep p ranks fed.
 bool last_group_is_legal(int num_microbatches, int group, int num_ranks) {
@@ -135,10 +85,11 @@ int num_warmup_interleaved(const ScheduleShape& shape, Rank rank) {
 
 Schedule interleaved(const ScheduleShape& shape) {
   Schedule schedule = empty_schedule("interleaved", shape);
-  const std::vector<Turn> table = turns(shape);
-  for (int rank = 0; rank < shape.num_ranks; ++rank) {
-    schedule.num_warmup.push_back(num_warmup_interleaved(shape, {rank}));
-    schedule.ops[Rank{rank}.index()] = rank_ops(shape, table, {rank});
+  for (Rank rank{0}; rank.value < shape.num_ranks; ++rank.value) {
+    schedule.num_warmup.push_back(num_warmup_interleaved(shape, rank));
+    schedule.ops[rank.index()] = one_forward_one_backward(
+        grouped_forwards(shape, shape.group_size(), rank),
+        grouped_backwards(shape, shape.group_size(), rank), schedule.num_warmup.back());
   }
   return schedule;
 }

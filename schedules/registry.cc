@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "schedules/generators.h"
 #include "schedules/schedule.h"
 #include "schedules/zero_bubble.h"
 
@@ -22,6 +23,18 @@ const std::vector<ScheduleEntry>& schedule_registry() {
       {"zbv-auto", "ZBV planned from costs (zero-bubble repository)", check_zbv_auto, zbv_auto},
       {"v-half", "folded back; half of 1f1b's bubble and memory", check_v_half, v_half},
       {"v-min", "folded back; a third of 1f1b's memory", check_v_min, v_min},
+      {"eager-1f1b", "1f1b with twice the warmup, so that messages hide; 2(p - r) - 1 in flight", check_eager_one_f_one_b, eager_one_f_one_b},
+      {"looped-bfs", "all microbatches through a chunk, then the next; vm in flight", check_looped_bfs, looped_bfs},
+      {"torch-interleaved", "PyTorch's interleaved: groups of equal size, m < p too", check_torch_interleaved, torch_interleaved},
+      {"low-memory-interleaved", "interleaved with the shortest warmup; vp - r chunks in flight", check_low_memory_interleaved, low_memory_interleaved},
+      {"grouped-interleaved", "groups of p/2 to p, backward split; (v - 1)g + p - r chunks", check_grouped_interleaved, grouped_interleaved},
+      {"pipe-offload", "the order of grouped-interleaved, for offload to the host", check_pipe_offload, pipe_offload},
+      {"combined-1f1b", "Megatron's interleaved with overlapped pairs, for expert exchange", check_combined_one_f_one_b, combined_one_f_one_b},
+      {"seq1f1b", "1f1b over slices of the sequence; p - 1 - r + q slices in flight", check_seq1f1b, seq1f1b},
+      {"chimera", "two directions, two copies of each stage; at most p in flight", check_chimera, chimera},
+      {"dualpipe", "two directions, overlapped pairs; p + 1 in flight", check_dualpipe, dualpipe},
+      {"dualpipev", "dualpipe folded into a V, one copy; 2p + 1 chunks in flight", check_dualpipev, dualpipev},
+      {"hanayo", "v/2 waves over the ranks; at most vp chunks in flight", check_hanayo, hanayo},
   };
   // clang-format on
   return entries;

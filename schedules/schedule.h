@@ -94,6 +94,7 @@ struct ScheduleShape {
   int num_microbatches = 1;
   int microbatch_group_size_per_vp_stage = 0;  // 0: num_ranks, Megatron's default
   ScheduleCosts costs{};                       // automatic schedules only
+  int num_slices = 1;                          // of a microbatch's sequence; seq1f1b only
 
   int group_size() const {
     return microbatch_group_size_per_vp_stage == 0 ? num_ranks : microbatch_group_size_per_vp_stage;

@@ -23,21 +23,6 @@ ScheduleShape schedule_shape(const Scenario& scenario) {
           static_cast<int>(num_microbatches), parallel.microbatch_group_size_per_vp_stage};
 }
 
-namespace {
-
-/// A group size that has no meaning for `name`.
-void check_no_groups(const ScheduleShape& shape, std::string_view name,
-                     std::vector<Problem>& problems) {
-  if (shape.microbatch_group_size_per_vp_stage <= 0 || shape.group_size() == shape.num_ranks) {
-    return;
-  }
-  problems.push_back({kGroupField, fmt::format("{} has no meaning for {}, which has no groups; "
-                                               "leave it out, or take the schedule interleaved",
-                                               shape.group_size(), name)});
-}
-
-}  // namespace
-
 std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward) {
   std::vector<Problem> problems;
   const auto at_least_one = [&](const char* field, int value, std::string_view what) {
@@ -51,6 +36,11 @@ std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward)
     problems.push_back(
         {kGroupField, fmt::format("{} is negative; leave it out for as many as there are ranks",
                                   shape.microbatch_group_size_per_vp_stage)});
+  }
+  if (shape.num_slices != 1) {
+    problems.push_back({kSlicesField, fmt::format("{} slices of a sequence have a meaning for the "
+                                                  "schedule seq1f1b alone; leave it out",
+                                                  shape.num_slices)});
   }
   if (!problems.empty()) return problems;
 
@@ -118,12 +108,30 @@ std::vector<Problem> check_costs(const ScheduleShape& shape, int least) {
   return problems;
 }
 
+void check_no_groups(const ScheduleShape& shape, std::string_view name,
+                     std::vector<Problem>& problems) {
+  if (shape.microbatch_group_size_per_vp_stage <= 0 || shape.group_size() == shape.num_ranks) {
+    return;
+  }
+  problems.push_back({kGroupField, fmt::format("{} has no meaning for {}, which has no groups; "
+                                               "leave it out, or take the schedule interleaved",
+                                               shape.group_size(), name)});
+}
+
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape) {
   return {.name = std::string(name),
           .num_ranks = shape.num_ranks,
           .num_chunks = shape.num_chunks,
           .num_microbatches = shape.num_microbatches,
           .ops = std::vector<std::vector<Op>>(static_cast<std::size_t>(shape.num_ranks))};
+}
+
+Schedule empty_bidirectional_schedule(std::string_view name, const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(name, shape);
+  schedule.num_chunks = 2;
+  schedule.placement = Placement::bidirectional;
+  schedule.goes_up.resize(Microbatch{shape.num_microbatches}.index());
+  return schedule;
 }
 
 int num_leading_forwards(const std::vector<Op>& ops) {

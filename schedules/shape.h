@@ -13,6 +13,7 @@ inline constexpr const char* kRanksField = "parallel.pipeline_model_parallel_siz
 inline constexpr const char* kChunksField = "parallel.virtual_pipeline_model_parallel_size";
 inline constexpr const char* kGroupField = "parallel.microbatch_group_size_per_vp_stage";
 inline constexpr const char* kMicrobatchesField = "train.global_batch_size";
+inline constexpr const char* kSlicesField = "sim.num_seq_splits";
 
 /// Where an automatic schedule's costs come from.
 inline constexpr const char* kCostsField = "sim.schedule_costs";
@@ -36,8 +37,15 @@ std::vector<Problem> check_v(const ScheduleShape& shape, std::string_view name,
 /// activation of which weight_activation is a part, and a limit that holds `least` of them.
 std::vector<Problem> check_costs(const ScheduleShape& shape, int least);
 
+/// Adds a group size that has no meaning for `name`.
+void check_no_groups(const ScheduleShape& shape, std::string_view name,
+                     std::vector<Problem>& problems);
+
 /// A schedule of that shape with no ops yet.
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape);
+
+/// The same with p stages, each on two ranks; all microbatches go down.
+Schedule empty_bidirectional_schedule(std::string_view name, const ScheduleShape& shape);
 
 /// Forwards before the first backward: the warmup of a schedule that has no better count.
 int num_leading_forwards(const std::vector<Op>& ops);

@@ -103,15 +103,27 @@ void check_num_ops(const ScheduleShape& shape, std::int64_t num_replicas) {
 
 /// Refuses a schedule whose ops or placement the stages' profiles do not know.
 void check_played(const Schedule& schedule) {
-  const auto is_split = [](const Op& op) { return op.kind == OpKind::I || op.kind == OpKind::W; };
-  const bool splits = std::ranges::any_of(
-      schedule.ops, [&](const std::vector<Op>& ops) { return std::ranges::any_of(ops, is_split); });
-  if (!splits && schedule.placement == Placement::loop) return;
+  const auto any = [&](auto is) {
+    return std::ranges::any_of(
+        schedule.ops, [&](const std::vector<Op>& ops) { return std::ranges::any_of(ops, is); });
+  };
+  std::string why;
+  if (any([](const Op& op) { return op.kind == OpKind::I || op.kind == OpKind::W; })) {
+    why = "splits the backward";
+  } else if (any([](const Op& op) { return op.overlaps_next; })) {
+    why = "overlaps forwards with backwards";
+  } else if (schedule.num_slices > 1) {
+    why = "slices the sequence";
+  } else if (schedule.placement == Placement::v) {
+    why = "folds the pipeline back";
+  } else if (schedule.placement == Placement::bidirectional) {
+    why = "runs in both directions";
+  }
+  if (why.empty()) return;
   throw InputError(
-      {{"sim.schedule",
-        fmt::format("{} {}, which a run does not play yet; its order and bubble: "
-                    "pipeledger schedule; a run plays 1f1b, gpipe and interleaved",
-                    schedule.name, splits ? "splits the backward" : "folds the pipeline back")}});
+      {{"sim.schedule", fmt::format("{} {}, which a run does not play yet; its order and bubble: "
+                                    "pipeledger schedule; a run plays 1f1b, gpipe and interleaved",
+                                    schedule.name, why)}});
 }
 
 /// Refuses ops whose memory events or time no trace holds.
