@@ -11,5 +11,6 @@ void add_ledger_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
 void add_topology_command(CLI::App& app);
 void add_view_command(CLI::App& app);
+void add_validate_command(CLI::App& app);
 
 }  // namespace pipeledger

@@ -41,6 +41,63 @@ constexpr std::array kPresets = {
       scalable_unit_nodes: 32
       oversubscription: 1
     )"},
+    Preset{"dgx-a100-40gb", R"(
+      gpus_per_node: 8
+      gpu { preset: "a100-40gb" }
+      nvlink_GBps: 240
+      nvlink_latency_us: 0.025
+      nvswitches_per_node: 6
+      nic_GBps: 25
+      pcie_GBps: 31.5
+      network_latency_us: 0.5
+      fabric: rail_optimized
+      scalable_unit_nodes: 20
+      oversubscription: 1
+    )"},
+    // HGX H200: DGX H100's board with H200 modules.
+    Preset{"hgx-h200", R"(
+      gpus_per_node: 8
+      gpu { preset: "h200-141gb" }
+      nvlink_GBps: 370.8
+      nvlink_latency_us: 0.025
+      nvswitches_per_node: 4
+      nic_GBps: 50
+      pcie_GBps: 63
+      network_latency_us: 0.5
+      fabric: rail_optimized
+      scalable_unit_nodes: 32
+      oversubscription: 1
+    )"},
+    // DGX B200: 2 NVSwitches, 8 ConnectX-7 NDR, PCIe Gen5 x16. NVLink5: 18 links of 40.1 GB/s by
+    // NCCL (sm100).
+    Preset{"dgx-b200", R"(
+      gpus_per_node: 8
+      gpu { preset: "b200-180gb" }
+      nvlink_GBps: 721.8
+      nvlink_latency_us: 0.025
+      nvswitches_per_node: 2
+      nic_GBps: 50
+      pcie_GBps: 63
+      network_latency_us: 0.5
+      fabric: rail_optimized
+      scalable_unit_nodes: 32
+      oversubscription: 1
+    )"},
+    // GB200 NVL72: a rack of 72 GPUs under 18 NVSwitches is one node, with a ConnectX-7 a GPU. The
+    // NIC hangs off Grace; the way to it is priced as PCIe Gen5 x16.
+    Preset{"gb200-nvl72", R"(
+      gpus_per_node: 72
+      gpu { preset: "gb200-186gb" }
+      nvlink_GBps: 721.8
+      nvlink_latency_us: 0.025
+      nvswitches_per_node: 18
+      nic_GBps: 50
+      pcie_GBps: 63
+      network_latency_us: 0.5
+      fabric: rail_optimized
+      scalable_unit_nodes: 32
+      oversubscription: 1
+    )"},
 };
 
 }  // namespace

@@ -36,6 +36,63 @@ constexpr std::array kPresets = {
       compute_efficiency: 0.70
       memory_efficiency: 0.768
     )"},
+    // The same chip with 40 GB: 1,555 GB/s; nvidia-smi reports 40,960 MiB.
+    Preset{"a100-40gb", R"(
+      name: "A100-SXM4-40GB"
+      peak_tflops: 312
+      peak_fp32_tflops: 19.5
+      memory_bytes: 42949672960
+      memory_bandwidth_GBps: 1555
+      compute_efficiency: 0.78
+      memory_efficiency: 0.854
+    )"},
+    // NVIDIA V100 SXM2 data sheet: 125 dense fp16 (it has no bf16 tensor cores), 15.7 fp32, 900
+    // GB/s,
+    // 32 GiB. 0.74: fp16 GEMMs reach 89 to 95 TFLOPS (torch-performance-test-data). 0.854 as
+    // A100's.
+    Preset{"v100-32gb", R"(
+      name: "V100-SXM2-32GB"
+      peak_tflops: 125
+      peak_fp32_tflops: 15.7
+      memory_bytes: 34359738368
+      memory_bandwidth_GBps: 900
+      compute_efficiency: 0.74
+      memory_efficiency: 0.854
+    )"},
+    // H100's chip with 4,800 GB/s of HBM3e; nvidia-smi reports 143,771 MiB. 0.70 as H100's.
+    // 0.848: STREAM triad, 4,070 of 4,800 GB/s (TileOPs).
+    Preset{"h200-141gb", R"(
+      name: "H200-SXM5-141GB"
+      peak_tflops: 989.5
+      peak_fp32_tflops: 67
+      memory_bytes: 150754820096
+      memory_bandwidth_GBps: 4800
+      compute_efficiency: 0.70
+      memory_efficiency: 0.848
+    )"},
+    // NVIDIA B200: 2,250 dense bf16, 80 fp32, 8,000 GB/s; nvidia-smi reports 183,359 MiB.
+    // 0.49: the large GEMMs of SimuMax's B200 table under sustained load (0.645 at their best).
+    // 0.666: its default for passes over memory.
+    Preset{"b200-180gb", R"(
+      name: "B200-SXM-180GB"
+      peak_tflops: 2250
+      peak_fp32_tflops: 80
+      memory_bytes: 192265846784
+      memory_bandwidth_GBps: 8000
+      compute_efficiency: 0.49
+      memory_efficiency: 0.666
+    )"},
+    // Half of a GB200 superchip: 2,500 dense bf16, 80 fp32, 186 GB at 8,000 GB/s; what the driver
+    // reports is not published. Efficiencies as B200's.
+    Preset{"gb200-186gb", R"(
+      name: "GB200-186GB"
+      peak_tflops: 2500
+      peak_fp32_tflops: 80
+      memory_bytes: 186000000000
+      memory_bandwidth_GBps: 8000
+      compute_efficiency: 0.49
+      memory_efficiency: 0.666
+    )"},
 };
 
 }  // namespace

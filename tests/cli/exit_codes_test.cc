@@ -110,11 +110,17 @@ TEST(ExitCode, IsOneWhenAnOutputCannotBeWritten) {
              {trace + "pipeledger view out/step.pb -o file/x", "file/x: cannot be written"}});
 }
 
+/// What a command takes; out/ is a run's.
+std::string input_of(const std::string& command) {
+  if (command == "view") return "out/step.pb";
+  return command == "validate" ? "examples/simumax-b200.jsonl" : "examples/tiny.json";
+}
+
 TEST(ExitCode, IsOneWhenStdoutIsFull) {
   Workplace here;
   here.run("pipeledger run examples/tiny.json -o out");
   for (const std::string& command : commands()) {
-    const std::string input = command == "view" ? "out/step.pb" : "examples/tiny.json";
+    const std::string input = input_of(command);
     const Outcome outcome = here.run("pipeledger " + command + " " + input + " >/dev/full");
     EXPECT_EQ(outcome.status, 1) << command;
     EXPECT_EQ(outcome.err, "pipeledger: stdout cannot be written: No space left on device\n")
@@ -126,7 +132,7 @@ TEST(ExitCode, IsZeroAndStderrIsSilentWhenAllIsWell) {
   Workplace here;
   here.run("pipeledger run examples/tiny.json -o out");
   for (const std::string& command : commands()) {
-    const std::string input = command == "view" ? "out/step.pb" : "examples/tiny.json";
+    const std::string input = input_of(command);
     const Outcome outcome = here.run("pipeledger " + command + " " + input);
     EXPECT_EQ(outcome.status, 0) << command;
     EXPECT_EQ(outcome.err, "") << command;

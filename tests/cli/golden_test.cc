@@ -17,12 +17,15 @@ void expect_golden(const std::string& file, const std::string& text) {
   EXPECT_EQ(text, read_file(path)) << "differs from " << path;
 }
 
-/// What lies in examples/ and is a scenario; a model's config.json is none.
+/// What lies in examples/ and is a scenario; a model's config.json and measurements are none.
 std::vector<fs::path> scenarios() {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry :
        fs::directory_iterator(PIPELEDGER_SOURCE_DIR "/examples")) {
-    if (!entry.path().filename().string().ends_with("-config.json")) paths.push_back(entry.path());
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with("-config.json") && !name.ends_with(".jsonl")) {
+      paths.push_back(entry.path());
+    }
   }
   return paths;
 }
