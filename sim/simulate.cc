@@ -30,21 +30,21 @@ std::vector<Program> make_programs(const Scenario& scenario, const Schedule& sch
 }
 
 Replica make_replica(const Scenario& scenario, const Topology& topology, const Schedule& schedule,
-                     const std::vector<DataParallelTraffic>& traffic, int data, int tensor) {
+                     const std::vector<DataParallelTraffic>& traffic, Coordinates replica_place) {
   const Parallel& parallel = scenario.parallel;
   const auto reduce = scenario.train.sharding == Sharding::no_shard ? Collective::all_reduce
                                                                     : Collective::reduce_scatter;
   // ZeRO-3 gathers and scatters inside its ops: nothing is left for the end of the step.
   const bool inside_ops = scenario.train.sharding == Sharding::optim_grads_params;
-  Replica replica{.lane = tensor};
+  Replica replica{.lane = replica_place.tensor};
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
-    replica.gpus.push_back(
-        static_cast<std::size_t>(global_rank(parallel, {tensor, data, Rank{rank}})));
+    replica_place.pipeline = Rank{rank};
+    replica.gpus.push_back(static_cast<std::size_t>(global_rank(parallel, replica_place)));
   }
   for (int stage = 0; stage < schedule.num_stages(); ++stage) {
-    const Coordinates place{tensor, data, schedule.rank_of(Stage{stage})};
-    const GpuGroup group = data_group(parallel, place);
-    const int gpu = global_rank(parallel, place);
+    replica_place.pipeline = schedule.rank_of(Stage{stage});
+    const GpuGroup group = data_context_group(parallel, replica_place);
+    const int gpu = global_rank(parallel, replica_place);
     const DataParallelTraffic bytes =
         inside_ops ? DataParallelTraffic{} : traffic[static_cast<std::size_t>(stage)];
     replica.grad_sync.push_back(ring_share(topology, group, gpu, reduce, bytes.gradient_bytes));
@@ -184,9 +184,10 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   }
   const bool fold = scenario.sim.fold_replicas;
   const int num_data = fold ? 1 : parallel.data_parallel_size;
+  const int num_context = fold ? 1 : parallel.context_parallel_size;
   const int num_tensor = fold ? 1 : parallel.tensor_model_parallel_size;
   const ScheduleShape shape = schedule_shape(scenario);
-  check_num_ops(shape, std::int64_t{num_data} * num_tensor);
+  check_num_ops(shape, std::int64_t{num_data} * num_context * num_tensor);
   Plan plan{.schedule = make_schedule(scenario.sim.schedule, shape)};
   const Schedule& schedule = plan.schedule;
   check_played(schedule);
@@ -197,7 +198,7 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
                                 schedule.rank_of(Stage{static_cast<int>(plan.stages.size())})};
     plan.stages.push_back(stage_profile(scenario, chunk_ledger(scenario, layout), topology,
                                         tensor_group(parallel, place),
-                                        data_group(parallel, place)));
+                                        data_context_group(parallel, place)));
     traffic.push_back(data_parallel_traffic(scenario, layout));
   }
   check_stages(schedule, plan.stages);
@@ -206,8 +207,11 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
     plan.ranks.push_back(make_rank(scenario, Rank{rank}));
   }
   for (int data = 0; data < num_data; ++data) {
-    for (int tensor = 0; tensor < num_tensor; ++tensor) {
-      plan.replicas.push_back(make_replica(scenario, topology, schedule, traffic, data, tensor));
+    for (int context = 0; context < num_context; ++context) {
+      for (int tensor = 0; tensor < num_tensor; ++tensor) {
+        plan.replicas.push_back(make_replica(scenario, topology, schedule, traffic,
+                                             {.tensor = tensor, .data = data, .context = context}));
+      }
     }
   }
 

@@ -70,9 +70,13 @@ std::vector<PlaceBox> boxes_of(const Parallel& parallel, Range ranks) {
   for (int rank = ranks.first; rank <= ranks.last; ++rank) {
     const Coordinates place = coordinates(parallel, rank);
     const int stage = place.pipeline.value;
-    boxes.push_back({{place.tensor, place.tensor}, {place.data, place.data}, {stage, stage}});
+    boxes.push_back({{place.tensor, place.tensor},
+                     {place.data, place.data},
+                     {stage, stage},
+                     {place.context, place.context}});
   }
-  for (const auto along : {&PlaceBox::tensor, &PlaceBox::data, &PlaceBox::pipeline}) {
+  for (const auto along :
+       {&PlaceBox::tensor, &PlaceBox::context, &PlaceBox::data, &PlaceBox::pipeline}) {
     boxes = join_along(along, boxes);
   }
   return boxes;
@@ -91,10 +95,14 @@ void require_room(const Topology& topology, const Parallel& parallel) {
   if (static_cast<std::size_t>(parallel.world_size()) <= num_gpus) return;
   throw InputError({{.field = "cluster",
                      .message = fmt::format(
-                         "{} GPUs cannot hold TP {} x DP {} x PP {} = {} ranks; add nodes or "
+                         "{} GPUs cannot hold TP {}{} x DP {} x PP {} = {} ranks; add nodes or "
                          "cut the parallel sizes",
-                         num_gpus, parallel.tensor_model_parallel_size, parallel.data_parallel_size,
-                         parallel.pipeline_model_parallel_size, parallel.world_size())}});
+                         num_gpus, parallel.tensor_model_parallel_size,
+                         parallel.context_parallel_size > 1
+                             ? fmt::format(" x CP {}", parallel.context_parallel_size)
+                             : "",
+                         parallel.data_parallel_size, parallel.pipeline_model_parallel_size,
+                         parallel.world_size())}});
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Every place whose coordinates lie in the three ranges.
+/// Every place whose coordinates lie in the four ranges.
 struct PlaceBox {
-  Range tensor, data, pipeline;
+  Range tensor, data, pipeline, context;
   bool operator==(const PlaceBox&) const = default;
 };
 

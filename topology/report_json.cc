@@ -10,7 +10,10 @@ using Json = nlohmann::ordered_json;
 Json to_json(Range range) { return Json::array({range.first, range.last}); }
 
 Json to_json(Coordinates place) {
-  return {{"tensor", place.tensor}, {"data", place.data}, {"pipeline", place.pipeline.value}};
+  return {{"tensor", place.tensor},
+          {"context", place.context},
+          {"data", place.data},
+          {"pipeline", place.pipeline.value}};
 }
 
 Json to_json(const CableKind& kind) {
@@ -25,6 +28,7 @@ Json to_json(const NodePlacement& node) {
   Json places = Json::array();
   for (const PlaceBox& box : node.places) {
     places.push_back({{"tensor", to_json(box.tensor)},
+                      {"context", to_json(box.context)},
                       {"data", to_json(box.data)},
                       {"pipeline", to_json(box.pipeline)}});
   }

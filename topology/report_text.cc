@@ -22,13 +22,17 @@ std::string to_text(Range range) {
                                    : fmt::format("{}-{}", range.first, range.last);
 }
 
-std::string to_text(const PlaceBox& box) {
-  return fmt::format("tp {}  dp {}  pp {}", to_text(box.tensor), to_text(box.data),
-                     to_text(box.pipeline));
+/// Context ranks are named where there are several.
+std::string to_text(const PlaceBox& box, const Parallel& parallel) {
+  return fmt::format("tp {}{}  dp {}  pp {}", to_text(box.tensor),
+                     parallel.context_parallel_size > 1 ? "  cp " + to_text(box.context) : "",
+                     to_text(box.data), to_text(box.pipeline));
 }
 
-std::string to_text(Coordinates place) {
-  return fmt::format("tp {} dp {} pp {}", place.tensor, place.data, place.pipeline.value);
+std::string to_text(Coordinates place, const Parallel& parallel) {
+  return fmt::format("tp {}{} dp {} pp {}", place.tensor,
+                     parallel.context_parallel_size > 1 ? fmt::format(" cp {}", place.context) : "",
+                     place.data, place.pipeline.value);
 }
 
 std::string parts_text(const TopologyReport& report) {
@@ -59,8 +63,11 @@ std::string cables_text(const std::vector<CableKind>& cables) {
 std::string placement_text(const TopologyReport& report) {
   const Parallel& parallel = report.parallel;
   std::string text =
-      fmt::format("\nplacement of {} ranks: TP {} fastest, then DP {}, then PP {}\n",
+      fmt::format("\nplacement of {} ranks: TP {} fastest,{} then DP {}, then PP {}\n",
                   parallel.world_size(), parallel.tensor_model_parallel_size,
+                  parallel.context_parallel_size > 1
+                      ? fmt::format(" then CP {},", parallel.context_parallel_size)
+                      : "",
                   parallel.data_parallel_size, parallel.pipeline_model_parallel_size);
   std::size_t width = 0;
   for (const NodePlacement& node : report.placement) {
@@ -70,7 +77,7 @@ std::string placement_text(const TopologyReport& report) {
     text += fmt::format("node {:<4} ranks {:<{}}  ", node.node, to_text(node.ranks), width);
     std::string separator;
     for (const PlaceBox& box : node.places) {
-      text += separator + to_text(box);
+      text += separator + to_text(box, parallel);
       separator = " | ";
     }
     text += '\n';
@@ -81,10 +88,10 @@ std::string placement_text(const TopologyReport& report) {
   return text;
 }
 
-std::string route_text(const RouteReport& route) {
-  std::string text =
-      fmt::format("\nroute from rank {} ({}, {}) to rank {} ({}, {})\n", route.from, route.from_gpu,
-                  to_text(route.from_place), route.to, route.to_gpu, to_text(route.to_place));
+std::string route_text(const RouteReport& route, const Parallel& parallel) {
+  std::string text = fmt::format("\nroute from rank {} ({}, {}) to rank {} ({}, {})\n", route.from,
+                                 route.from_gpu, to_text(route.from_place, parallel), route.to,
+                                 route.to_gpu, to_text(route.to_place, parallel));
   if (route.links.empty()) return text + "the same GPU: no link\n";
   std::size_t width = 0;
   for (const Link& link : route.links) width = std::max(width, link.name.size());
@@ -105,7 +112,7 @@ std::string route_text(const RouteReport& route) {
 
 std::string to_text(const TopologyReport& report) {
   return parts_text(report) + cables_text(report.cables) + placement_text(report) +
-         (report.route ? route_text(*report.route) : "");
+         (report.route ? route_text(*report.route, report.parallel) : "");
 }
 
 }  // namespace pipeledger

@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "spec/scenario.h"
+#include "topology/ranks.h"
 
 namespace pipeledger {
 
@@ -36,15 +37,6 @@ struct Link {
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Device, Link>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
 using Edge = boost::graph_traits<Graph>::edge_descriptor;
-
-/// A place of the world: Megatron's rank order tp-(cp-ep-)dp-pp, tensor-parallel fastest.
-struct Coordinates {
-  int tensor = 0;
-  int data = 0;
-  Rank pipeline{};
-
-  bool operator==(const Coordinates&) const = default;
-};
 
 /// A graph whose links come in pairs, one for each direction, and the routes through it.
 class Topology {
@@ -102,18 +94,6 @@ class Topology {
 /// Requires: nodes >= 1, gpus_per_node >= 1, positive rates; for a cluster by hand, nothing: throws
 /// InputError with every wrong device and link, as cluster.devices[i] and cluster.links[i].
 Topology build_topology(const Cluster& cluster);
-
-/// Global rank of a place, and back: tensor + TP * (data + DP * pipeline). With one
-/// context-parallel and one expert-parallel rank this is Megatron's order tp-cp-ep-dp-pp
-/// (parallel_state.py, RankGenerator).
-int global_rank(const Parallel& parallel, Coordinates place);
-Coordinates coordinates(const Parallel& parallel, int global_rank);
-
-/// Global ranks of the tensor-, data- and pipeline-parallel group that `member` belongs to, in
-/// order: what varies is the group's own coordinate.
-std::vector<int> tensor_group(const Parallel& parallel, Coordinates member);
-std::vector<int> data_group(const Parallel& parallel, Coordinates member);
-std::vector<int> pipeline_group(const Parallel& parallel, Coordinates member);
 
 /// Graphviz text of the graph: one edge a cable, with its rate.
 std::string to_dot(const Topology& topology);
