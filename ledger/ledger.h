@@ -34,15 +34,41 @@ LayerKind mtp_layer_kind(const Scenario& scenario);
 /// s mod p). Follows Megatron's get_num_layers_to_build; throws InputError where it asserts.
 std::vector<StageLayout> stage_layouts(const Scenario& scenario);
 
-/// One parameter as a tensor-parallel rank holds it.
-struct Parameter {
-  std::string name;              // "layers.3.self_attention.linear_qkv.weight"
-  std::int64_t numel = 0;        // on this rank
-  bool tensor_parallel = false;  // cut by TP; false: replicated on every TP rank
+/// What a parameter is to FP8 and to the optimizer.
+enum class ParameterRole {
+  linear,     // the matrix of a linear layer: what FP8 keeps in 8 bits
+  matrix,     // another matrix: router, gate of the shared experts, learned positions
+  vector,     // norms and biases
+  embedding,  // word embedding and output layer
 };
 
+/// One parameter as one rank holds it.
+struct Parameter {
+  std::string name;              // Megatron's: "decoder.layers.3.self_attention.linear_qkv.weight"
+  std::int64_t numel = 0;        // on this rank
+  bool tensor_parallel = false;  // cut by TP, an expert's by ETP; false: whole on each of them
+  bool expert = false;  // its gradient is reduced over the ranks that hold the same experts (EDP),
+                        // not over DP * CP; Megatron's `allreduce` is the opposite
+  ParameterRole role = ParameterRole::vector;
+  /// A copy of the word embedding lives on another stage; the copies sum their gradients.
+  bool shared_embedding = false;
+
+  bool operator==(const Parameter&) const = default;
+};
+
+/// In the order in which Megatron's modules register them: decoder layers under their number in
+/// the whole model, MTP layers and local experts from 0.
 std::vector<Parameter> parameters(const Scenario& scenario, const StageLayout& stage);
+/// Of one rank, experts included.
 std::int64_t num_parameters(const Scenario& scenario, const StageLayout& stage);
+
+/// A stage with MTP layers looks tokens up too: it holds a copy of the embedding.
+bool holds_embedding(const StageLayout& stage);
+/// The final norm belongs to the head, with MTP layers to the last decoder layer (Megatron-LM,
+/// TransformerBlock.has_final_layernorm_in_this_stage).
+bool holds_final_norm(const Scenario& scenario, const StageLayout& stage);
+/// A weight of the output layer's own: tied, a stage that embeds tokens too uses that weight.
+bool holds_output_weight(const Scenario& scenario, const StageLayout& stage);
 
 /// Bytes that live from step to step on one rank.
 struct StateBytes {

@@ -3,82 +3,341 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
+#include "base/check.h"
 #include "ledger/shape.h"
 
 namespace pipeledger {
 namespace {
 
-/// Calls sink(name, numel, tensor_parallel) for each parameter, in registration order.
+using enum ParameterRole;
+
+// Calls sink(PartParameter) for each parameter, in the order in which Megatron's modules register
+// them: a module's own parameters before its children's, children in order of construction.
+
+/// A norm's weight, with LayerNorm its bias too.
+struct NormNames {
+  std::string_view weight, bias;
+};
+
 template <class Sink>
-void norm(const Scenario& scenario, std::string_view weight, std::string_view bias,
-          std::int64_t width, Sink&& sink) {
-  sink(weight, width, false);
-  if (scenario.model.normalization == Normalization::LayerNorm) sink(bias, width, false);
+void norm(const Scenario& scenario, NormNames names, std::int64_t width, Sink&& sink,
+          int number = 0) {
+  sink({.name = names.weight, .numel = width, .number = number});
+  if (scenario.model.normalization == Normalization::LayerNorm) {
+    sink({.name = names.bias, .numel = width, .number = number});
+  }
+}
+
+/// A matrix that the tensor-parallel ranks share.
+template <class Sink>
+void cut_matrix(std::string_view name, std::int64_t numel, Sink&& sink) {
+  sink({.name = name, .numel = numel, .tensor_parallel = true, .role = linear});
+}
+
+/// A matrix whole on every tensor-parallel rank (Megatron's parallel_mode "duplicated").
+template <class Sink>
+void whole_matrix(std::string_view name, std::int64_t numel, Sink&& sink) {
+  sink({.name = name, .numel = numel, .role = linear});
+}
+
+// Transformer Engine fuses the norm in front of a column-parallel layer into it.
+constexpr NormNames kInputNorm = {"input_layernorm.weight", "input_layernorm.bias"};
+constexpr NormNames kQkvNorm = {"self_attention.linear_qkv.layer_norm_weight",
+                                "self_attention.linear_qkv.layer_norm_bias"};
+constexpr NormNames kPreMlpNorm = {"pre_mlp_layernorm.weight", "pre_mlp_layernorm.bias"};
+constexpr NormNames kFc1Norm = {"mlp.linear_fc1.layer_norm_weight",
+                                "mlp.linear_fc1.layer_norm_bias"};
+
+bool fuses_norms(const Scenario& scenario) {
+  return scenario.train.transformer_impl == TransformerImpl::transformer_engine;
+}
+
+/// The bias of a row-parallel layer is added once, after the reduction: every rank holds it.
+template <class Sink>
+void projection(const Scenario& scenario, std::int64_t numel, Sink&& sink) {
+  cut_matrix("self_attention.linear_proj.weight", numel, sink);
+  if (scenario.model.add_bias_linear) {
+    sink({.name = "self_attention.linear_proj.bias", .numel = scenario.model.hidden_size});
+  }
 }
 
 template <class Sink>
 void attention(const Scenario& scenario, const Shape& shape, Sink&& sink) {
   const Model& model = scenario.model;
-  norm(scenario, "input_layernorm.weight", "input_layernorm.bias", shape.h, sink);
-  sink("self_attention.linear_qkv.weight", shape.h * shape.local_qkv(), true);
+  const bool fused = fuses_norms(scenario);
+  if (!fused) norm(scenario, kInputNorm, shape.h, sink);
+  projection(scenario, shape.local_q() * shape.h, sink);
+  if (fused) norm(scenario, kQkvNorm, shape.h, sink);
+  // All of it is cut evenly, also where there are fewer groups than ranks (the activations are
+  // gathered then, so that each rank finds its group).
+  const std::int64_t queries =
+      model.num_attention_heads * (model.attention_output_gate ? 2 : 1) * shape.d;
+  const std::int64_t width = (queries + 2 * model.num_query_groups * shape.d) / shape.t;
+  cut_matrix("self_attention.linear_qkv.weight", shape.h * width, sink);
   if (model.add_bias_linear || model.add_qkv_bias) {
-    sink("self_attention.linear_qkv.bias", shape.local_qkv(), true);
+    sink({.name = "self_attention.linear_qkv.bias", .numel = width, .tensor_parallel = true});
   }
-  if (model.qk_layernorm) {
-    norm(scenario, "self_attention.q_layernorm.weight", "self_attention.q_layernorm.bias", shape.d,
-         sink);
-    norm(scenario, "self_attention.k_layernorm.weight", "self_attention.k_layernorm.bias", shape.d,
-         sink);
+  if (!model.qk_layernorm) return;
+  norm(scenario, {"self_attention.q_layernorm.weight", "self_attention.q_layernorm.bias"}, shape.d,
+       sink);
+  norm(scenario, {"self_attention.k_layernorm.weight", "self_attention.k_layernorm.bias"}, shape.d,
+       sink);
+}
+
+/// The narrow projections are whole on every rank; those back to heads are cut.
+template <class Sink>
+void latent_attention(const Scenario& scenario, const Shape& shape, Sink&& sink) {
+  const Model& model = scenario.model;
+  const MultiLatentAttention& mla = *model.mla;
+  const std::int64_t query = shape.local_heads * (mla.qk_head_dim + mla.qk_pos_emb_head_dim);
+  const bool normed = model.qk_layernorm;
+  norm(scenario, kInputNorm, shape.h, sink);
+  projection(scenario, shape.local_heads * mla.v_head_dim * shape.h, sink);
+  if (mla.q_lora_rank == 0) {
+    cut_matrix("self_attention.linear_q_proj.weight", shape.h * query, sink);
+  } else {
+    whole_matrix("self_attention.linear_q_down_proj.weight", shape.h * mla.q_lora_rank, sink);
+    if (normed) {
+      norm(scenario,
+           {"self_attention.linear_q_up_proj.layer_norm_weight",
+            "self_attention.linear_q_up_proj.layer_norm_bias"},
+           mla.q_lora_rank, sink);
+    }
+    cut_matrix("self_attention.linear_q_up_proj.weight", mla.q_lora_rank * query, sink);
   }
-  sink("self_attention.linear_proj.weight", shape.local_q() * shape.h, true);
-  // The bias of a row-parallel layer is added once, after the reduction: every rank holds it.
-  if (model.add_bias_linear) sink("self_attention.linear_proj.bias", shape.h, false);
+  whole_matrix("self_attention.linear_kv_down_proj.weight",
+               shape.h * (mla.kv_lora_rank + mla.qk_pos_emb_head_dim), sink);
+  if (normed) {
+    norm(scenario,
+         {"self_attention.linear_kv_up_proj.layer_norm_weight",
+          "self_attention.linear_kv_up_proj.layer_norm_bias"},
+         mla.kv_lora_rank, sink);
+  }
+  cut_matrix("self_attention.linear_kv_up_proj.weight",
+             mla.kv_lora_rank * shape.local_heads * (mla.qk_head_dim + mla.v_head_dim), sink);
 }
 
 template <class Sink>
 void mlp(const Scenario& scenario, const Shape& shape, Sink&& sink) {
   const bool bias = scenario.model.add_bias_linear;
-  norm(scenario, "pre_mlp_layernorm.weight", "pre_mlp_layernorm.bias", shape.h, sink);
-  sink("mlp.linear_fc1.weight", shape.h * shape.local_fc1(), true);
-  if (bias) sink("mlp.linear_fc1.bias", shape.local_fc1(), true);
-  sink("mlp.linear_fc2.weight", shape.local_f * shape.h, true);
-  if (bias) sink("mlp.linear_fc2.bias", shape.h, false);
-}
-
-template <class Sink>
-void layer(const Scenario& scenario, Sink&& sink) {
-  const Shape shape = shape_of(scenario);
-  attention(scenario, shape, sink);
-  mlp(scenario, shape, sink);
-}
-
-template <class Sink>
-void embedding(const Scenario& scenario, Sink&& sink) {
-  const Shape shape = shape_of(scenario);
-  sink("embedding.word_embeddings.weight", shape.local_vocab * shape.h, true);
-  if (scenario.model.learned_position_embeddings) {
-    sink("embedding.position_embeddings.weight", scenario.model.max_position_embeddings * shape.h,
-         false);
+  norm(scenario, fuses_norms(scenario) ? kFc1Norm : kPreMlpNorm, shape.h, sink);
+  cut_matrix("mlp.linear_fc1.weight", shape.h * shape.local_fc1(), sink);
+  if (bias) {
+    sink({.name = "mlp.linear_fc1.bias", .numel = shape.local_fc1(), .tensor_parallel = true});
   }
+  cut_matrix("mlp.linear_fc2.weight", shape.local_f * shape.h, sink);
+  if (bias) sink({.name = "mlp.linear_fc2.bias", .numel = shape.h});
 }
 
-template <class Sink>
-void head(const Scenario& scenario, Sink&& sink) {
-  const Shape shape = shape_of(scenario);
-  norm(scenario, "final_layernorm.weight", "final_layernorm.bias", shape.h, sink);
-  if (scenario.model.untie_embeddings_and_output_weights ||
-      scenario.parallel.pipeline_model_parallel_size > 1) {
-    sink("output_layer.weight", shape.local_vocab * shape.h, true);
-  }
-}
-
-/// A sink that adds up.
-struct Count {
-  std::int64_t& numel;
-  void operator()(std::string_view, std::int64_t n, bool) const { numel += n; }
+/// What one rank holds of an expert.
+struct ExpertShape {
+  std::int64_t input = 0;  // width it works in
+  std::int64_t f = 0;      // its own width, over the expert tensor-parallel ranks
+  std::int64_t fc1 = 0;
+  int num_local = 0;
 };
+
+ExpertShape expert_shape(const Scenario& scenario, const Shape& shape) {
+  const MixtureOfExperts& moe = *scenario.model.moe;
+  const std::int64_t f = moe.ffn_hidden_size / scenario.parallel.expert_tensor_parallel_size;
+  return {.input = moe.latent_size > 0 ? moe.latent_size : shape.h,
+          .f = f,
+          .fc1 = shape.gate * f,
+          .num_local = moe.num_experts / scenario.parallel.expert_model_parallel_size};
+}
+
+/// A matrix of one expert and, where the model has biases, its bias.
+template <class Sink>
+void expert_linear(int expert, std::string_view weight, std::string_view bias, std::int64_t numel,
+                   std::int64_t bias_numel, bool is_bias_cut, Sink&& sink) {
+  sink({.name = weight,
+        .numel = numel,
+        .tensor_parallel = true,
+        .expert = true,
+        .role = linear,
+        .number = expert});
+  if (bias_numel == 0) return;
+  sink({.name = bias,
+        .numel = bias_numel,
+        .tensor_parallel = is_bias_cut,
+        .expert = true,
+        .number = expert});
+}
+
+/// Grouped: one module holds the first matrices of all local experts, another the second ones.
+/// Else an MLP of its own for each.
+template <class Sink>
+void experts(const Scenario& scenario, const Shape& shape, Sink&& sink) {
+  const ExpertShape expert = expert_shape(scenario, shape);
+  const bool bias = scenario.model.add_bias_linear;
+  const bool grouped = scenario.train.moe_grouped_gemm;
+  const auto first = [&](int i) {
+    expert_linear(
+        i,
+        grouped ? "mlp.experts.linear_fc1.weight{}"
+                : "mlp.experts.local_experts.{}.linear_fc1.weight",
+        grouped ? "mlp.experts.linear_fc1.bias{}" : "mlp.experts.local_experts.{}.linear_fc1.bias",
+        expert.input * expert.fc1, bias ? expert.fc1 : 0, true, sink);
+  };
+  const auto second = [&](int i) {
+    expert_linear(
+        i,
+        grouped ? "mlp.experts.linear_fc2.weight{}"
+                : "mlp.experts.local_experts.{}.linear_fc2.weight",
+        grouped ? "mlp.experts.linear_fc2.bias{}" : "mlp.experts.local_experts.{}.linear_fc2.bias",
+        expert.f * expert.input, bias ? expert.input : 0, false, sink);
+  };
+  for (int i = 0; i < expert.num_local; ++i) {
+    first(i);
+    if (!grouped) second(i);
+  }
+  for (int i = 0; grouped && i < expert.num_local; ++i) second(i);
+}
+
+template <class Sink>
+void moe(const Scenario& scenario, const Shape& shape, Sink&& sink) {
+  const MixtureOfExperts& moe = *scenario.model.moe;
+  const bool bias = scenario.model.add_bias_linear;
+  norm(scenario, kPreMlpNorm, shape.h, sink);
+  sink({.name = "mlp.router.weight", .numel = moe.num_experts * shape.h, .role = matrix});
+  if (bias) sink({.name = "mlp.router.bias", .numel = moe.num_experts});
+  if (moe.latent_size > 0) {
+    whole_matrix("mlp.fc1_latent_proj.weight", shape.h * moe.latent_size, sink);
+    if (bias) sink({.name = "mlp.fc1_latent_proj.bias", .numel = moe.latent_size});
+    whole_matrix("mlp.fc2_latent_proj.weight", moe.latent_size * shape.h, sink);
+    if (bias) sink({.name = "mlp.fc2_latent_proj.bias", .numel = shape.h});
+  }
+  experts(scenario, shape, sink);
+  if (moe.shared_expert_intermediate_size == 0) return;
+  const std::int64_t f = moe.shared_expert_intermediate_size / shape.t;
+  if (moe.shared_expert_gate) {
+    sink({.name = "mlp.shared_experts.gate_weight", .numel = shape.h, .role = matrix});
+  }
+  cut_matrix("mlp.shared_experts.linear_fc1.weight", shape.h * shape.gate * f, sink);
+  cut_matrix("mlp.shared_experts.linear_fc2.weight", f * shape.h, sink);
+}
+
+template <class Sink>
+void layer(const Scenario& scenario, LayerKind kind, Sink&& sink) {
+  const Shape shape = shape_of(scenario);
+  scenario.model.mla ? latent_attention(scenario, shape, sink) : attention(scenario, shape, sink);
+  kind == LayerKind::moe ? moe(scenario, shape, sink) : mlp(scenario, shape, sink);
+}
+
+/// The hidden state and the next token's embedding, each normed, are projected back to h.
+template <class Sink>
+void mtp_layer(const Scenario& scenario, Sink&& sink) {
+  const Shape shape = shape_of(scenario);
+  norm(scenario, {"enorm.weight", "enorm.bias"}, shape.h, sink);
+  norm(scenario, {"hnorm.weight", "hnorm.bias"}, shape.h, sink);
+  cut_matrix("eh_proj.weight", 2 * shape.h * shape.h / shape.t, sink);
+  layer(scenario, mtp_layer_kind(scenario), sink);
+  norm(scenario, {"final_layernorm.weight", "final_layernorm.bias"}, shape.h, sink);
+}
+
+template <class Sink>
+void embedding_part(const Scenario& scenario, Sink&& sink) {
+  const Shape shape = shape_of(scenario);
+  sink({.name = "embedding.word_embeddings.weight",
+        .numel = shape.local_vocab * shape.h,
+        .tensor_parallel = true,
+        .role = embedding});
+  if (scenario.model.learned_position_embeddings) {
+    sink({.name = "embedding.position_embeddings.weight",
+          .numel = scenario.model.max_position_embeddings * shape.h,
+          .role = matrix});
+  }
+}
+
+/// Patches, layers of attention and an MLP of two matrices without biases, then two projections:
+/// the merged patches of a token to the projector's width, and that to the language model's.
+template <class Sink>
+void vision(const Scenario& scenario, Sink&& sink) {
+  const Vision& v = *scenario.model.vision;
+  const std::int64_t q = v.num_attention_heads * v.kv_channels;
+  const std::int64_t kv = v.num_query_groups * v.kv_channels;
+  const auto each = [&](std::string_view name, std::int64_t numel, int number) {
+    sink({.name = name, .numel = numel, .role = linear, .number = number});
+  };
+  whole_matrix("vision_model.conv1.weight", 3 * v.patch_dim * v.patch_dim * v.hidden_size, sink);
+  for (int i = 0; i < v.num_layers; ++i) {
+    each("vision_model.decoder.layers.{}.self_attention.linear_proj.weight", q * v.hidden_size, i);
+    norm(scenario,
+         {"vision_model.decoder.layers.{}.self_attention.linear_qkv.layer_norm_weight",
+          "vision_model.decoder.layers.{}.self_attention.linear_qkv.layer_norm_bias"},
+         v.hidden_size, sink, i);
+    each("vision_model.decoder.layers.{}.self_attention.linear_qkv.weight",
+         v.hidden_size * (q + 2 * kv), i);
+    norm(scenario,
+         {"vision_model.decoder.layers.{}.mlp.linear_fc1.layer_norm_weight",
+          "vision_model.decoder.layers.{}.mlp.linear_fc1.layer_norm_bias"},
+         v.hidden_size, sink, i);
+    each("vision_model.decoder.layers.{}.mlp.linear_fc1.weight", v.hidden_size * v.ffn_hidden_size,
+         i);
+    each("vision_model.decoder.layers.{}.mlp.linear_fc2.weight", v.ffn_hidden_size * v.hidden_size,
+         i);
+  }
+  norm(scenario,
+       {"vision_model.decoder.final_layernorm.weight", "vision_model.decoder.final_layernorm.bias"},
+       v.hidden_size, sink);
+  whole_matrix(
+      "vision_projection.linear_fc1.weight",
+      v.hidden_size * v.spatial_merge_size * v.spatial_merge_size * v.projector_ffn_hidden_size,
+      sink);
+  whole_matrix("vision_projection.linear_fc2.weight",
+               v.projector_ffn_hidden_size * scenario.model.hidden_size, sink);
+}
+
+template <class Sink>
+void output_part(const Scenario& scenario, Sink&& sink) {
+  const Shape shape = shape_of(scenario);
+  sink({.name = "output_layer.weight",
+        .numel = shape.local_vocab * shape.h,
+        .tensor_parallel = true,
+        .role = embedding});
+}
+
+template <class Sink>
+void visit_part(const Scenario& scenario, Part part, Sink&& sink) {
+  switch (part) {
+    case Part::vision:
+      return vision(scenario, sink);
+    case Part::embedding:
+      return embedding_part(scenario, sink);
+    case Part::dense_layer:
+      return layer(scenario, LayerKind::dense, sink);
+    case Part::moe_layer:
+      return layer(scenario, LayerKind::moe, sink);
+    case Part::mtp_layer:
+      return mtp_layer(scenario, sink);
+    case Part::final_norm:
+      return norm(scenario, {"decoder.final_layernorm.weight", "decoder.final_layernorm.bias"},
+                  scenario.model.hidden_size, sink);
+    case Part::output_layer:
+      return output_part(scenario, sink);
+  }
+  PIPELEDGER_CHECK(false, "part={}", static_cast<int>(part));
+}
+
+/// What stands before a parameter's name in the whole model.
+std::string prefix(const PartParameter& parameter, Part part, int number) {
+  switch (part) {
+    case Part::dense_layer:
+    case Part::moe_layer:
+      return fmt::format("decoder.layers.{}.", number);
+    case Part::mtp_layer: {
+      const bool own =
+          parameter.name.starts_with("enorm.") || parameter.name.starts_with("hnorm.") ||
+          parameter.name.starts_with("eh_proj.") || parameter.name.starts_with("final_layernorm.");
+      return fmt::format("mtp.layers.{}.{}", number, own ? "" : "mtp_model_layer.");
+    }
+    default:
+      return "";
+  }
+}
 
 }  // namespace
 
@@ -107,44 +366,91 @@ std::int64_t gradient_element_bytes(const Scenario& scenario) {
   return scenario.train.accumulate_allreduce_grads_in_fp32 ? 4 : parameter_element_bytes(scenario);
 }
 
-std::int64_t num_layer_parameters(const Scenario& scenario) {
+bool holds_embedding(const StageLayout& stage) {
+  return stage.embedding || stage.num_mtp_layers > 0;
+}
+
+bool holds_final_norm(const Scenario& scenario, const StageLayout& stage) {
+  if (scenario.model.mtp_num_layers == 0) return stage.head;
+  return stage.num_layers > 0 && stage.first_layer + stage.num_layers == scenario.model.num_layers;
+}
+
+bool holds_output_weight(const Scenario& scenario, const StageLayout& stage) {
+  return stage.head && (scenario.model.untie_embeddings_and_output_weights || !stage.embedding);
+}
+
+std::optional<Part> shared_embedding_part(const Scenario& scenario, const StageLayout& stage) {
+  const bool tied = !scenario.model.untie_embeddings_and_output_weights;
+  const bool several = scenario.parallel.pipeline_model_parallel_size > 1;
+  if (!several || (!tied && scenario.model.mtp_num_layers == 0)) return std::nullopt;
+  if (holds_embedding(stage)) return Part::embedding;
+  return stage.head && tied ? std::optional(Part::output_layer) : std::nullopt;
+}
+
+std::vector<PartParameter> part_parameters(const Scenario& scenario, Part part) {
+  std::vector<PartParameter> list;
+  visit_part(scenario, part, [&](const PartParameter& parameter) { list.push_back(parameter); });
+  return list;
+}
+
+std::int64_t num_part_parameters(const Scenario& scenario, Part part) {
   std::int64_t numel = 0;
-  layer(scenario, Count{numel});
+  visit_part(scenario, part, [&](const PartParameter& parameter) { numel += parameter.numel; });
   return numel;
+}
+
+std::int64_t num_layer_parameters(const Scenario& scenario, LayerKind kind) {
+  return num_part_parameters(scenario,
+                             kind == LayerKind::moe ? Part::moe_layer : Part::dense_layer);
+}
+
+std::int64_t num_mtp_layer_parameters(const Scenario& scenario) {
+  return num_part_parameters(scenario, Part::mtp_layer);
 }
 
 std::int64_t num_embedding_parameters(const Scenario& scenario) {
-  std::int64_t numel = 0;
-  embedding(scenario, Count{numel});
-  return numel;
+  return num_part_parameters(scenario, Part::embedding);
+}
+
+std::int64_t num_vision_parameters(const Scenario& scenario) {
+  return scenario.model.vision ? num_part_parameters(scenario, Part::vision) : 0;
 }
 
 std::int64_t num_head_parameters(const Scenario& scenario) {
-  std::int64_t numel = 0;
-  head(scenario, Count{numel});
-  return numel;
+  const bool own = scenario.model.untie_embeddings_and_output_weights ||
+                   scenario.parallel.pipeline_model_parallel_size > 1;
+  return num_part_parameters(scenario, Part::final_norm) +
+         (own ? num_part_parameters(scenario, Part::output_layer) : 0);
 }
 
 std::vector<Parameter> parameters(const Scenario& scenario, const StageLayout& stage) {
   std::vector<Parameter> all;
-  std::string prefix;
-  const auto append = [&](std::string_view name, std::int64_t numel, bool tensor_parallel) {
-    all.push_back({fmt::format("{}{}", prefix, name), numel, tensor_parallel});
-  };
-  if (stage.embedding) embedding(scenario, append);
-  for (int i = 0; i < stage.num_layers; ++i) {
-    prefix = fmt::format("layers.{}.", stage.first_layer + i);
-    layer(scenario, append);
-  }
-  prefix.clear();
-  if (stage.head) head(scenario, append);
+  const std::optional<Part> shared = shared_embedding_part(scenario, stage);
+  for_each_part(scenario, stage, [&](Part part, int number) {
+    visit_part(scenario, part, [&](const PartParameter& parameter) {
+      const std::string name = fmt::format(fmt::runtime(parameter.name), parameter.number);
+      all.push_back({.name = prefix(parameter, part, number) + name,
+                     .numel = parameter.numel,
+                     .tensor_parallel = parameter.tensor_parallel,
+                     .expert = parameter.expert,
+                     .role = parameter.role,
+                     .shared_embedding = part == shared && parameter.role == embedding});
+    });
+  });
   return all;
 }
 
 std::int64_t num_parameters(const Scenario& scenario, const StageLayout& stage) {
-  return (stage.embedding ? num_embedding_parameters(scenario) : 0) +
-         stage.num_layers * num_layer_parameters(scenario) +
-         (stage.head ? num_head_parameters(scenario) : 0);
+  std::array<std::int64_t, kNumParts> repeats{};
+  for_each_part(scenario, stage,
+                [&](Part part, int) { ++repeats[static_cast<std::size_t>(part)]; });
+  std::int64_t numel = 0;
+  for (std::size_t part = 0; part < kNumParts; ++part) {
+    if (repeats[part] > 0) {
+      numel += repeats[part] * num_part_parameters(scenario, static_cast<Part>(part));
+    }
+  }
+  return numel;
 }
 
 }  // namespace pipeledger

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "ledger/ledger.h"
 #include "tests/ledger/models.h"
 
@@ -46,6 +49,36 @@ TEST(StageLayouts, FollowMegatronOnEveryRecord) {
       expect_layout(scenario, record["result"]);
     }
   }
+}
+
+TEST(StageLayouts, ByHandAreMegatronsPipelineLayouts) {
+  int num_records = 0;
+  for (const json& record : testing::json_lines("pp_layout.jsonl")) {
+    SCOPED_TRACE(record["layout"]);
+    Scenario scenario;
+    scenario.parallel.pipeline_model_parallel_size = record["p"];
+    for (const std::string letters : record["stages"]) {
+      const auto count = [&](char letter) {
+        return static_cast<int>(std::count(letters.begin(), letters.end(), letter));
+      };
+      scenario.parallel.layout.push_back({.embedding = count('E') > 0,
+                                          .num_layers = count('t'),
+                                          .num_mtp_layers = count('m'),
+                                          .loss = count('L') > 0});
+    }
+    const std::vector<StageLayout> stages = stage_layouts(scenario);
+    ASSERT_EQ(stages.size(), record["stages"].size());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      SCOPED_TRACE(s);
+      std::vector<int> ids(static_cast<std::size_t>(stages[s].num_layers));
+      std::iota(ids.begin(), ids.end(), stages[s].first_layer);
+      EXPECT_EQ(ids, record["decoder_layer_ids"][s].get<std::vector<int>>());
+      EXPECT_EQ(stages[s].first_layer, record["decoder_offset"][s].get<int>());
+      EXPECT_EQ(stages[s].num_mtp_layers, record["mtp_layers"][s].get<int>());
+    }
+    ++num_records;
+  }
+  EXPECT_EQ(num_records, 45);
 }
 
 std::string refusal(const Scenario& scenario) {
