@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -23,7 +24,8 @@ struct Options {
   bool list = false;
   bool validate = false;
   ScheduleShape shape{.num_ranks = 4, .num_chunks = 1, .num_microbatches = 8};
-  std::vector<int> times;  // of F, B, I, W; empty: 1 each
+  std::vector<double> costs;  // of F, I, W and a hop; empty: the shape's own
+  std::vector<int> times;     // of F, B, I, W; empty: 1 each
   std::string format = "table";
 };
 
@@ -41,13 +43,23 @@ Schedule from_flags(const Options& options) {
       {"parallel.virtual_pipeline_model_parallel_size", "--chunks"},
       {"parallel.microbatch_group_size_per_vp_stage", "--group"},
       {"sim.num_seq_splits", "--slices"},
-      {"train.global_batch_size", "--microbatches"}};
+      {"train.global_batch_size", "--microbatches"},
+      {"sim.schedule_costs.memory_limit", "--limit"}};
   try {
-    return make_schedule(options.name, options.shape);
+    ScheduleShape shape = options.shape;
+    const std::vector<double>& costs = options.costs;
+    if (!costs.empty()) {
+      shape.costs.forward = costs.at(0);
+      shape.costs.input_gradient = costs.at(1);
+      shape.costs.weight_gradient = costs.at(2);
+      shape.costs.hop = costs.at(3);
+    }
+    return make_schedule(options.name, shape);
   } catch (const InputError& error) {
     std::vector<Problem> problems = error.problems();
     for (Problem& problem : problems) {
       if (flags.contains(problem.field)) problem.field = flags.at(problem.field);
+      if (problem.field.starts_with("sim.schedule_costs")) problem.field = "--costs";
     }
     throw InputError(std::move(problems));
   }
@@ -72,9 +84,11 @@ void prove(const Schedule& schedule, const std::filesystem::path& file) {
 }
 
 std::string registry_table() {
+  std::size_t width = 0;
+  for (const ScheduleEntry& entry : schedule_registry()) width = std::max(width, entry.name.size());
   std::string table;
   for (const ScheduleEntry& entry : schedule_registry())
-    table += fmt::format("{:<14} {}\n", entry.name, entry.summary);
+    table += fmt::format("{:<{}}  {}\n", entry.name, width, entry.summary);
   return table;
 }
 
@@ -138,6 +152,16 @@ void add_sources(CLI::App& command, Options& options) {
       ->needs(name)
       ->type_name("N")
       ->capture_default_str();
+  command.add_option("--costs", options.costs, "Times to plan zb-1p, zb-2p, *-auto with (1,1,1,0)")
+      ->delimiter(',')
+      ->expected(4)
+      ->needs(name)
+      ->type_name("F,I,W,HOP");
+  command
+      .add_option("--limit", options.shape.costs.memory_limit,
+                  "Activations a rank may hold, for *-auto")
+      ->needs(name)
+      ->type_name("N");
 }
 
 }  // namespace
@@ -152,7 +176,7 @@ void add_schedule_command(CLI::App& app) {
     list->excludes(command->get_option(source));
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
   add_format_option(*command, options->format, {"table", "text", "grid", "json"},
-                    "table, text (a line a rank, as --file reads), grid (over time) or json");
+                    "table, text (as --file reads), grid, json");
   command
       ->add_option("--times", options->times, "Columns of F, B, I, W in the grid (default: 1 each)")
       ->delimiter(',')
@@ -160,7 +184,6 @@ void add_schedule_command(CLI::App& app) {
       ->type_name("F,B,I,W");
   command->footer(
       "Examples:\n"
-      "  pipeledger schedule examples/llama3-70b-vpp.yaml\n"
       "  pipeledger schedule --name 1f1b --ranks 4 --format grid --times 1,2,1,1");
   command->callback([options] { print_schedule(*options); });
 }

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "schedules/generators.h"
 #include "schedules/schedule.h"
+#include "schedules/shape.h"
 #include "schedules/zero_bubble.h"
 
 namespace pipeledger {
@@ -16,11 +17,11 @@ const std::vector<ScheduleEntry>& schedule_registry() {
       {"zb-h1", "1f1b with late weight gradients; a third of its bubble, p in flight", check_zb_h1, zb_h1},
       {"zb-h2", "and twice the warmup; no bubble in a rank's span, 2p - 1 in flight", check_zb_h2, zb_h2},
       {"interleaved-zb", "PyTorch's interleaved zero bubble over v chunks a rank", check_interleaved_zb, interleaved_zb},
-      {"zb-1p", "planned from costs, at most p microbatches held", check_zb_1p, zb_1p},
-      {"zb-2p", "planned from costs, at most 2p microbatches held", check_zb_2p, zb_2p},
-      {"zb-auto", "planned from costs, at most costs.memory_limit held", check_zb_auto, zb_auto},
+      {"zb-1p", "planned from costs, at most p microbatches held", check_zb_1p, zb_1p, true},
+      {"zb-2p", "planned from costs, at most 2p microbatches held", check_zb_2p, zb_2p, true},
+      {"zb-auto", "planned from costs, at most costs.memory_limit held", check_zb_auto, zb_auto, true},
       {"zbv", "PyTorch's ZBV, folded back over 2 chunks; p in flight, no bubble", check_zbv, zbv},
-      {"zbv-auto", "ZBV planned from costs (zero-bubble repository)", check_zbv_auto, zbv_auto},
+      {"zbv-auto", "ZBV planned from costs (zero-bubble repository)", check_zbv_auto, zbv_auto, true},
       {"v-half", "folded back; half of 1f1b's bubble and memory", check_v_half, v_half},
       {"v-min", "folded back; a third of 1f1b's memory", check_v_min, v_min},
       {"eager-1f1b", "1f1b with twice the warmup, so that messages hide; 2(p - r) - 1 in flight", check_eager_one_f_one_b, eager_one_f_one_b},
@@ -56,6 +57,11 @@ const ScheduleEntry& find_schedule(std::string_view name) {
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape) {
   const ScheduleEntry& entry = find_schedule(name);
   std::vector<Problem> problems = entry.check(shape);
+  if (!entry.plans_from_costs && shape.costs != ScheduleCosts{}) {
+    problems.push_back({kCostsField, fmt::format("{} is not planned from costs; leave them out, or "
+                                                 "take zb-auto or zbv-auto",
+                                                 name)});
+  }
   if (!problems.empty()) throw InputError(std::move(problems));
   return entry.make(shape);
 }

@@ -85,6 +85,8 @@ struct ScheduleCosts {
   double activation = 1;  // what a microbatch holds on a chunk from its F to its I
   double weight_activation = 1;  // the part of it that stays until W
   double memory_limit = 0;       // of a rank; 0: the schedule's own
+
+  bool operator==(const ScheduleCosts&) const = default;
 };
 
 /// What a generator needs to know.
@@ -112,13 +114,15 @@ struct ScheduleEntry {
   std::vector<Problem> (*check)(const ScheduleShape&);
   /// Requires a shape that check finds nothing wrong with.
   Schedule (*make)(const ScheduleShape&);
+  bool plans_from_costs = false;  // otherwise the order depends on counts alone
 };
 const std::vector<ScheduleEntry>& schedule_registry();
 
 /// Throws InputError for an unknown name (with its nearest).
 const ScheduleEntry& find_schedule(std::string_view name);
 
-/// Throws InputError for an unknown name (with its nearest) or an illegal shape.
+/// Throws InputError for an unknown name (with its nearest), an illegal shape, or costs given to a
+/// schedule that is not planned from them.
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape);
 
 /// GPipe (Huang et al. 2019): every forward, then every backward, in the order of the forwards.
@@ -160,11 +164,13 @@ std::string to_text(const Schedule& schedule);
 /// column of every token that is not an op (20 at most, then their number).
 Schedule parse_schedule(std::string_view text, std::string_view file = {});
 
-/// A line about the whole, then a row a rank: warmup, peak in flight, and as many of its ops as fit
-/// `width` columns (one at least).
+/// A line about the whole, its makespan and bubble under unit times, then a row a rank: warmup,
+/// peak in flight (and of a split backward, its two parts), and as many of its ops as fit `width`
+/// columns (one at least). Requires what play requires.
 std::string to_table(const Schedule& schedule, int width);
 
-/// One object: name, counts, placement, and a rank's num_warmup, peak_in_flight and ops.
+/// One object: name, counts, placement, figures under unit times, and a rank's num_warmup, peaks
+/// and ops. Requires what play requires.
 std::string to_json(const Schedule& schedule);
 
 /// Largest number of (microbatch, chunk, slice) whose forward is done and backward is not; a split

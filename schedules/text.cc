@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "schedules/figures.h"
 #include "schedules/first_problems.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
@@ -190,6 +191,12 @@ void find_placement(Schedule& schedule) {
   schedule.goes_up.clear();
 }
 
+bool splits_backward(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.ops, [](const std::vector<Op>& ops) {
+    return std::ranges::any_of(ops, [](const Op& op) { return op.kind == OpKind::W; });
+  });
+}
+
 }  // namespace
 
 std::string to_text(const Op& op) {
@@ -239,15 +246,20 @@ std::string to_table(const Schedule& schedule, int width) {
   constexpr std::string_view kCut = " ...";
   std::int64_t num_ops = 0;
   for (const std::vector<Op>& ops : schedule.ops) num_ops += std::ssize(ops);
-  std::string text = fmt::format(
-      "{}: ranks {}, chunks a rank {}, microbatches {}, ops {}\n\n"
-      "rank  warmup  peak in flight  ops in order\n",
-      schedule.name, schedule.num_ranks, schedule.num_chunks, schedule.num_microbatches,
-      with_commas(num_ops));
+  std::string text =
+      fmt::format("{}: ranks {}, chunks a rank {}, microbatches {}, ops {}\n{}\n", schedule.name,
+                  schedule.num_ranks, schedule.num_chunks, schedule.num_microbatches,
+                  with_commas(num_ops), figures_text(schedule));
+  const bool splits = splits_backward(schedule);
+  text += fmt::format("rank  warmup  peak in flight  {}ops in order\n",
+                      splits ? "until I  I to W  " : "");
   for (std::size_t rank = 0; rank < schedule.ops.size(); ++rank) {
     const std::vector<Op>& ops = schedule.ops[rank];
-    const std::string row =
-        fmt::format("{:>4}  {:>6}  {:>14}  ", rank, schedule.num_warmup[rank], peak_in_flight(ops));
+    const PeakCounts peak = peak_counts(ops);
+    std::string row =
+        fmt::format("{:>4}  {:>6}  {:>14}  ", rank, schedule.num_warmup[rank], peak.in_flight);
+    if (splits)
+      row += fmt::format("{:>7}  {:>6}  ", peak.until_input_gradient, peak.awaiting_weight);
     // A blank and three letters at least an op: more than `width` of them never fit.
     const std::size_t room = static_cast<std::size_t>(std::max(width, 0));
     std::string order = ops_text(ops, room);
@@ -269,16 +281,19 @@ std::string to_json(const Schedule& schedule) {
       nlohmann::json(schedule.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string text = fmt::format(
       "{{\n  \"name\": {},\n  \"num_ranks\": {},\n  \"num_chunks\": {},\n"
-      "  \"num_microbatches\": {},\n  \"placement\": \"{}\",\n  \"ranks\": [",
+      "  \"num_microbatches\": {},\n  \"placement\": \"{}\",\n  \"unit_times\": {},\n  \"ranks\": "
+      "[",
       quoted, schedule.num_ranks, schedule.num_chunks, schedule.num_microbatches,
-      name(schedule.placement));
+      name(schedule.placement), figures_json(schedule));
   for (std::size_t rank = 0; rank < schedule.ops.size(); ++rank) {
     const std::vector<Op>& ops = schedule.ops[rank];
+    const PeakCounts peak = peak_counts(ops);
     text += fmt::format(
         "{}\n    {{\"pipeline_rank\": {}, \"num_warmup\": {}, \"peak_in_flight\": {}, "
+        "\"peak_until_input_gradient\": {}, \"peak_awaiting_weight_gradient\": {}, "
         "\"ops\": \"{}\"}}",
-        rank == 0 ? "" : ",", rank, schedule.num_warmup[rank], peak_in_flight(ops),
-        ops_text(ops, ops.size()));
+        rank == 0 ? "" : ",", rank, schedule.num_warmup[rank], peak.in_flight,
+        peak.until_input_gradient, peak.awaiting_weight, ops_text(ops, ops.size()));
   }
   return text + "\n  ]\n}\n";
 }

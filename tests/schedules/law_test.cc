@@ -78,6 +78,59 @@ TEST_P(ScheduleLaws, TheMakespanIsWorkAndOneFillOfThePipeline) {
 INSTANTIATE_TEST_SUITE_P(All, ScheduleLaws, testing::Values("gpipe", "1f1b", "interleaved"),
                          [](const auto& test) { return "Of_" + std::string(test.param); });
 
+/// What a hop adds to a makespan, on shapes of m a multiple of p and at least 2p. A column is a
+/// twentieth of the shortest op, so that a hop is 0.1, 0.25 or 1 of it.
+void expect_hops(std::string_view name,
+                 const std::function<int(const ScheduleShape&, int hop)>& added) {
+  for (int p = 2; p <= 8; ++p) {
+    for (int v = 1; v <= 4; ++v) {
+      for (const int m : {2 * p, 3 * p, 5 * p}) {
+        const ScheduleShape shape{p, v, m};
+        if (!find_schedule(name).check(shape).empty()) continue;
+        const Schedule schedule = make_schedule(name, shape);
+        for (const auto& [forward, backward] :
+             {std::pair(1, 1), std::pair(1, 2), std::pair(2, 4), std::pair(3, 6), std::pair(5, 6),
+              std::pair(4, 7), std::pair(1, 5)}) {
+          for (const int hop : {2, 5, 20}) {
+            SCOPED_TRACE(fmt::format("{} p={} v={} m={} F={} B={} hop={}/20", name, p, v, m,
+                                     forward, backward, hop));
+            EXPECT_EQ(
+                play(schedule, {.forward = 20 * forward, .backward = 20 * backward, .hop = hop})
+                    .makespan,
+                20 * (v * m + p - 1) * (forward + backward) + added(shape, hop));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Hops, GPipePaysThemOnTheWayThereAndBack) {
+  expect_hops("gpipe",
+              [](const ScheduleShape& shape, int hop) { return 2 * (shape.num_ranks - 1) * hop; });
+}
+
+// In order, 1F1B does not hide them in its steady phase: the round trip repeats each p
+// microbatches.
+TEST(Hops, OneFOneBPaysThemOncePerPipelineOfMicrobatches) {
+  expect_hops("1f1b", [](const ScheduleShape& shape, int hop) {
+    const int p = shape.num_ranks;
+    return (2 * (p - 1) * shape.num_microbatches / p + 2 * (p - 2)) * hop;
+  });
+}
+
+TEST(Hops, InterleavedHidesThemBehindItsLongerWarmup) {
+  for (int v = 2; v <= 4; ++v) {
+    for (int p = 2; p <= 8; ++p) {
+      const Schedule schedule = make_schedule("interleaved", {p, v, 4 * p});
+      for (const int hop : {2, 5, 20}) {
+        EXPECT_EQ(play(schedule, {.forward = 20, .backward = 40, .hop = hop}).makespan,
+                  (v * 4 * p + p - 1) * 60 + 2 * (p * v - 1) * hop);
+      }
+    }
+  }
+}
+
 TEST(GPipe, EveryMicrobatchIsInFlightAtThePeak) {
   for_every_legal_shape("gpipe", [](const ScheduleShape& shape, const Schedule& schedule) {
     for (const std::vector<Op>& ops : schedule.ops) {

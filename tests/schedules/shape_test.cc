@@ -112,6 +112,12 @@ TEST(ScheduleShapes, CostsThatCannotBePlannedWithAreAllNamed) {
             "sim.schedule_costs.weight_activation: 2; it is a part of the activation, from 0 to 1");
 }
 
+TEST(ScheduleShapes, CostsAreForSchedulesThatPlanFromThem) {
+  EXPECT_EQ(said("zb-h1", {4, 1, 8, 0, {.hop = 1}}),
+            "sim.schedule_costs: zb-h1 is not planned from costs; leave them out, or take zb-auto "
+            "or zbv-auto");
+}
+
 TEST(ScheduleShapes, AMemoryLimitHoldsWhatTheRuleNeeds) {
   EXPECT_EQ(said("zb-auto", {4, 1, 8, 0, {.activation = 2, .memory_limit = 1.5}}),
             "sim.schedule_costs.memory_limit: 1.5; smallest legal: 2, or 0 for the schedule's own");

@@ -154,17 +154,35 @@ TEST(ScheduleText, AnEmptyFileIsAProblem) {
 TEST(ScheduleText, TheTableShowsWarmupAndPeakOfEachRank) {
   EXPECT_EQ(to_table(one_f_one_b({2, 1, 5}), 60),
             "1f1b: ranks 2, chunks a rank 1, microbatches 5, ops 20\n"
+            "F, I and W of a microbatch on a rank take 1, B takes 2:\n"
+            "  makespan 18, longest span of a rank 18\n"
+            "  bubble 0.1667 of the makespan, 0.2000 of the work; 0.1667 of the longest span\n"
             "\n"
             "rank  warmup  peak in flight  ops in order\n"
             "   0       1               2  0F0 0F1 0B0 0F2 0B1 0F3 ...\n"
             "   1       0               1  1F0 1B0 1F1 1B1 1F2 1B2 ...\n");
 }
 
+TEST(ScheduleText, TheTableOfASplitBackwardShowsBothHolds) {
+  EXPECT_EQ(to_table(make_schedule("zb-h1", {2, 1, 3}), 60),
+            "zb-h1: ranks 2, chunks a rank 1, microbatches 3, ops 14\n"
+            "F, I and W of a microbatch on a rank take 1, B takes 2:\n"
+            "  makespan 10, longest span of a rank 10\n"
+            "  bubble 0.1000 of the makespan, 0.1111 of the work; 0.1000 of the longest span\n"
+            "\n"
+            "rank  warmup  peak in flight  until I  I to W  ops in order\n"
+            "   0       1               2        2       0  0F0 0F1 ...\n"
+            "   1       0               2        1       2  1F0 1I0 ...\n");
+}
+
 TEST(ScheduleText, JsonHoldsCountsAndOrders) {
   EXPECT_EQ(to_json(one_f_one_b({1, 1, 1})),
             "{\n  \"name\": \"1f1b\",\n  \"num_ranks\": 1,\n  \"num_chunks\": 1,\n"
-            "  \"num_microbatches\": 1,\n  \"placement\": \"loop\",\n  \"ranks\": [\n"
+            "  \"num_microbatches\": 1,\n  \"placement\": \"loop\",\n"
+            "  \"unit_times\": {\"makespan\": 3, \"longest_span\": 3, \"bubble_fraction\": 0, "
+            "\"bubble_over_ideal\": 0, \"span_bubble_fraction\": 0},\n  \"ranks\": [\n"
             "    {\"pipeline_rank\": 0, \"num_warmup\": 0, \"peak_in_flight\": 1, "
+            "\"peak_until_input_gradient\": 1, \"peak_awaiting_weight_gradient\": 0, "
             "\"ops\": \"0F0 0B0\"}\n  ]\n}\n");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -49,7 +50,7 @@ std::string our_name(const json& record) {
 ScheduleShape shape_of(const json& record) {
   ScheduleShape shape{record["pp"], record["vpp"], record["microbatches"]};
   const json inputs = record.value("inputs", json::object());
-  if (!inputs.contains("cost_f")) return shape;
+  if (!find_schedule(our_name(record)).plans_from_costs) return shape;
   ScheduleCosts& costs = shape.costs;
   costs.forward = inputs["cost_f"];
   costs.input_gradient = inputs["cost_b"];
@@ -85,6 +86,20 @@ std::string rank_text(const Schedule& schedule, std::size_t rank) {
   return text;
 }
 
+/// The peak of a rank that holds all of an activation until I, and a part of it until W; in whole
+/// activations.
+double peak_memory(const std::vector<Op>& ops, const ScheduleCosts& costs) {
+  double held = 0;
+  double peak = 0;
+  for (const Op& op : ops) {
+    if (op.kind == OpKind::F) held += costs.activation;
+    if (op.kind == OpKind::I) held -= costs.activation - costs.weight_activation;
+    if (op.kind == OpKind::W) held -= costs.weight_activation;
+    peak = std::max(peak, held);
+  }
+  return peak / costs.activation;
+}
+
 void expect_record(const json& record) {
   const std::string name = our_name(record);
   SCOPED_TRACE(fmt::format("{} as {}: p={} v={} m={} {}", record["schedule"].get<std::string>(),
@@ -98,6 +113,9 @@ void expect_record(const json& record) {
     EXPECT_EQ(peak_counts(schedule.ops[rank]),
               (PeakCounts{record["peak_inflight"][rank], record["peak_inflight_release_at_I"][rank],
                           record["peak_pending_W"][rank]}));
+    if (!record.contains("peak_memory_in_M_B")) continue;
+    EXPECT_NEAR(peak_memory(schedule.ops[rank], shape_of(record).costs),
+                record["peak_memory_in_M_B"][rank].get<double>(), 0.00005);
   }
   for (const json& times : record["makespan_variants"]) {
     const OpTimes columns{.forward = times["tF"],
