@@ -176,7 +176,7 @@ void add_schedule_command(CLI::App& app) {
     list->excludes(command->get_option(source));
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
   add_format_option(*command, options->format, {"table", "text", "grid", "json"},
-                    "table, text (as --file reads), grid, json");
+                    "table, text (for --file), grid, json");
   command
       ->add_option("--times", options->times, "Columns of F, B, I, W in the grid (default: 1 each)")
       ->delimiter(',')
