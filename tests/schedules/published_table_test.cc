@@ -1,8 +1,9 @@
 // Numbers that papers and other tools publish, out of our orders and our player.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "schedules/figures.h"
@@ -91,49 +92,85 @@ TEST(ZeroBubbleTable5, TheTwelveRatesOfInterleaved1F1BCountPHopsLessThanItsOrder
   }
 }
 
-/// The makespan, the longest span and the bubble over either, in units of a microbatch's forward on
-/// a rank: what figures_text prints, without its words.
-std::string unit_figures(std::string_view name, int v) {
+/// A row of the table in docs/schedules.md: makespan and longest span, in units of a microbatch's
+/// forward on a rank; the three bubbles; peaks by rank, in microbatches.
+std::string unit_row(std::string_view name, int v) {
   const Schedule schedule = make_schedule(name, {8, v, 32});
   const StepFigures figures = step_figures(schedule, play(schedule, kUnitTimes));
   const double unit = num_pieces(schedule);
-  return fmt::format("{} {} {:.4f} {:.4f} {:.4f}", static_cast<double>(figures.makespan) / unit,
-                     static_cast<double>(figures.longest_span) / unit, figures.bubble_fraction(),
-                     figures.bubble_over_ideal(), figures.span_bubble_fraction());
-}
-
-/// By rank, in microbatches of a rank's whole stage.
-std::string peaks(std::string_view name, int v) {
-  const Schedule schedule = make_schedule(name, {8, v, 32});
-  std::string text;
+  std::string peaks;
+  std::string until_input;
   for (const std::vector<Op>& ops : schedule.ops) {
-    text += fmt::format("{}{}", text.empty() ? "" : " ",
-                        static_cast<double>(peak_in_flight(ops)) / num_pieces(schedule));
+    const PeakCounts peak = peak_counts(ops);
+    peaks += fmt::format(" {}", peak.in_flight / unit);
+    until_input += fmt::format(" {}", peak.until_input_gradient / unit);
   }
-  return text;
+  return fmt::format("| `{}` | {} | {} | {} | {:.4f} | {:.4f} | {:.4f} |{} |{} |\n", name, v,
+                     static_cast<double>(figures.makespan) / unit,
+                     static_cast<double>(figures.longest_span) / unit, figures.bubble_fraction(),
+                     figures.bubble_over_ideal(), figures.span_bubble_fraction(), peaks,
+                     peaks == until_input ? " the same" : until_input);
 }
 
 // F = I = W = 1 on 8 ranks, 32 microbatches (96 of work): the numbers on which Primus, SAPP, PP-Viz
 // and the zero-bubble repository agree; shared/reference/peers.md 2.3.
 TEST(UnitTimes, TheTableOfEightRanksAnd32Microbatches) {
-  //                                              makespan, span, bubble of makespan, work, span
-  EXPECT_EQ(unit_figures("1f1b", 1), "117 117 0.1795 0.2188 0.1795");
-  EXPECT_EQ(unit_figures("interleaved", 2), "106.5 106.5 0.0986 0.1094 0.0986");
-  EXPECT_EQ(unit_figures("interleaved", 4), "101.25 101.25 0.0519 0.0547 0.0519");
-  EXPECT_EQ(unit_figures("zb-1p", 1), "103 103 0.0680 0.0729 0.0680");
-  EXPECT_EQ(unit_figures("zb-2p", 1), "103 96 0.0680 0.0729 0.0000");
-  EXPECT_EQ(unit_figures("zbv", 2), "99.5 96 0.0352 0.0365 0.0000");
-  EXPECT_EQ(unit_figures("zbv-auto", 2), "99.5 96 0.0352 0.0365 0.0000");
-  EXPECT_EQ(unit_figures("v-half", 2), "104.5 104.5 0.0813 0.0885 0.0813");
-  EXPECT_EQ(unit_figures("v-min", 2), "109.5 109.5 0.1233 0.1406 0.1233");
+  EXPECT_EQ(unit_row("1f1b", 1),
+            "| `1f1b` | 1 | 117 | 117 | 0.1795 | 0.2188 | 0.1795 | 8 7 6 5 4 3 2 1 | the same |\n");
+  EXPECT_EQ(unit_row("interleaved", 2),
+            "| `interleaved` | 2 | 106.5 | 106.5 | 0.0986 | 0.1094 | 0.0986 "
+            "| 11.5 10.5 9.5 8.5 7.5 6.5 5.5 4.5 | the same |\n");
+  EXPECT_EQ(unit_row("interleaved", 4),
+            "| `interleaved` | 4 | 101.25 | 101.25 | 0.0519 | 0.0547 | 0.0519 "
+            "| 9.75 9.25 8.75 8.25 7.75 7.25 6.75 6.25 | the same |\n");
+  EXPECT_EQ(unit_row("low-memory-interleaved", 2),
+            "| `low-memory-interleaved` | 2 | 106.5 | 106.5 | 0.0986 | 0.1094 | 0.0986 "
+            "| 8 7.5 7 6.5 6 5.5 5 4.5 | the same |\n");
+  EXPECT_EQ(unit_row("zb-1p", 1),
+            "| `zb-1p` | 1 | 103 | 103 | 0.0680 | 0.0729 | 0.0680 | 8 8 8 8 8 8 8 8 "
+            "| 8 7 6 5 4 3 2 1 |\n");
+  EXPECT_EQ(unit_row("zb-2p", 1),
+            "| `zb-2p` | 1 | 103 | 96 | 0.0680 | 0.0729 | 0.0000 | 16 16 16 16 16 16 16 16 "
+            "| 15 13 11 9 7 5 3 1 |\n");
+  EXPECT_EQ(unit_row("zbv", 2),
+            "| `zbv` | 2 | 99.5 | 96 | 0.0352 | 0.0365 | 0.0000 | 8 8 8 8 8 8 8 8 | the same |\n");
+  EXPECT_EQ(unit_row("v-half", 2),
+            "| `v-half` | 2 | 104.5 | 104.5 | 0.0813 | 0.0885 | 0.0813 | 5 5 5 5 5 5 5 5 "
+            "| the same |\n");
+  // Primus' greedy pass ends at 109 with 4 on every rank, the zero-bubble repository's here.
+  EXPECT_EQ(unit_row("v-min", 2),
+            "| `v-min` | 2 | 109.5 | 109.5 | 0.1233 | 0.1406 | 0.1233 | 3.5 4 4 4 4 4 4 4 "
+            "| 3.5 3.5 4 4 4 4 4 4 |\n");
+}
 
-  EXPECT_EQ(peaks("1f1b", 1), "8 7 6 5 4 3 2 1");
-  EXPECT_EQ(peaks("interleaved", 2), "11.5 10.5 9.5 8.5 7.5 6.5 5.5 4.5");
-  EXPECT_EQ(peaks("interleaved", 4), "9.75 9.25 8.75 8.25 7.75 7.25 6.75 6.25");
-  EXPECT_EQ(peaks("zb-1p", 1), "8 8 8 8 8 8 8 8");
-  EXPECT_EQ(peaks("zbv", 2), "8 8 8 8 8 8 8 8");
-  EXPECT_EQ(peaks("v-half", 2), "5 5 5 5 5 5 5 5");
-  EXPECT_EQ(peaks("v-min", 2), "3.5 4 4 4 4 4 4 4");
+TEST(UnitTimes, TheTableInTheDocsIsWhatWePlay) {
+  std::string table =
+      "| schedule | v | makespan | span | of makespan | of work | of span | peak, rank 0 to 7 "
+      "| until I |\n|---|--:|--:|--:|--:|--:|--:|---|---|\n";
+  for (const auto& [name, v] :
+       std::initializer_list<std::pair<std::string_view, int>>{{"gpipe", 1},
+                                                               {"1f1b", 1},
+                                                               {"eager-1f1b", 1},
+                                                               {"interleaved", 2},
+                                                               {"interleaved", 4},
+                                                               {"low-memory-interleaved", 2},
+                                                               {"zb-h1", 1},
+                                                               {"zb-h2", 1},
+                                                               {"interleaved-zb", 1},
+                                                               {"interleaved-zb", 2},
+                                                               {"zb-1p", 1},
+                                                               {"zb-2p", 1},
+                                                               {"zbv", 2},
+                                                               {"zbv-auto", 2},
+                                                               {"v-half", 2},
+                                                               {"v-min", 2},
+                                                               {"dualpipev", 2},
+                                                               {"hanayo", 2}}) {
+    table += unit_row(name, v);
+  }
+  std::ifstream file(PIPELEDGER_SOURCE_DIR "/docs/schedules.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(docs, testing::HasSubstr(table));
 }
 
 }  // namespace
