@@ -1,9 +1,6 @@
 #include "ledger/communication.h"
 
-#include <algorithm>
-
 #include "ledger/shape.h"
-#include "ledger/state.h"
 
 namespace pipeledger {
 namespace {
@@ -91,28 +88,6 @@ Bytes tied_embedding_gradient_bytes(const Scenario& scenario) {
   }
   const Shape shape = shape_of(scenario);
   return Bytes(shape.local_vocab * shape.h * gradient_element_bytes(scenario));
-}
-
-DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage) {
-  if (scenario.parallel.data_parallel_size == 1) return {};
-  const std::int64_t numel = num_parameters(scenario, stage);
-  const bool sharded = scenario.train.sharding != Sharding::no_shard;
-  // Megatron's resolve_ddp_bucket_size.
-  const std::int64_t bucket =
-      std::max<std::int64_t>(40'000'000, 1'000'000 * scenario.parallel.data_parallel_size);
-  return {.gradient_bytes = Bytes(numel * gradient_element_bytes(scenario)),
-          .parameter_bytes = Bytes(sharded ? numel * parameter_element_bytes(scenario) : 0),
-          .num_buckets = stage.embedding ? static_cast<int>((numel + bucket - 1) / bucket) : 1};
-}
-
-Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
-  // Reads the gradient, the fp32 parameter and both moments; writes the parameter and the moments,
-  // and the 16-bit copy where there is one.
-  constexpr std::int64_t kFp32States = 3 * 4;
-  const bool copy = scenario.train.precision != Precision::fp32;
-  const std::int64_t per_element =
-      gradient_element_bytes(scenario) + 2 * kFp32States + (copy ? 2 : 0);
-  return Bytes(num_optimizer_elements(scenario, rank) * per_element);
 }
 
 }  // namespace pipeledger

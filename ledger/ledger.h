@@ -73,16 +73,24 @@ bool holds_output_weight(const Scenario& scenario, const StageLayout& stage);
 /// Bytes that live from step to step on one rank.
 struct StateBytes {
   Bytes weights{};
-  Bytes gradients{};  // zero where backward creates them (ddp_impl torch)
-  Bytes optimizer{};  // fp32 master weights and Adam's two moments
+  Bytes gradients{};    // zero where backward creates them (ddp_impl torch)
+  Bytes optimizer{};    // main parameters and moments
+  Bytes fp8_weights{};  // FP8 copies and transposes that GEMMs read, beside the weights
+  Bytes gathered{};     // parameters that are sharded and yet whole all the time, and unit buffers
+                        // (Megatron-FSDP)
+  Bytes host_optimizer{};  // in host memory: what optimizer_cpu_offload keeps there
 
-  Bytes total() const { return weights + gradients + optimizer; }
+  /// On the GPU.
+  Bytes total() const { return weights + gradients + optimizer + fp8_weights + gathered; }
 };
 
 /// Resident state of pipeline rank `rank`, under scenario.sim.convention: the exact ledger, or
-/// Megatron's estimate (the other conventions have no count of their own per rank). A shard is
-/// numel / DP rounded up to whole elements, chunk by chunk; Megatron's buffer padding is left out.
+/// Megatron's estimate (the other conventions have no count of their own per rank). Exact: what
+/// the rank's buffers hold, with the distributed optimizer's padding (buffers.h); of a group whose
+/// shards differ, the fullest. Experts are shared out over their own grid.
 StateBytes resident_state(const Scenario& scenario, Rank rank);
+/// Of every pipeline rank, parts counted once.
+std::vector<StateBytes> resident_states(const Scenario& scenario);
 
 /// What divides a tensor among the ranks of a stage.
 enum class Cut { none, tensor_parallel, sequence_parallel };
@@ -173,15 +181,21 @@ ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage);
 /// s*b*h elements, over t with sequence parallelism (megatron.md 2.3).
 Bytes p2p_message_bytes(const Scenario& scenario);
 
-/// What gradient reduction and parameter gathering move for one stage: the whole buffer of one
-/// rank (all-reduce, or reduce-scatter and all-gather over the data-parallel group). Zero at
-/// data_parallel_size 1. optim_grads_params gathers the parameters again in every forward and
-/// backward; this is one such gather.
+/// What one group of replicas moves for a stage: each the whole buffer of one rank.
+struct GroupTraffic {
+  Bytes gradient_bytes{};   // all-reduced, or reduced and scattered
+  Bytes parameter_bytes{};  // gathered; zero without sharding
+  Bytes shard_bytes{};  // gradients of a shard, summed over the optimizer's instances where several
+};
+
+/// What gradient reduction and parameter gathering move for one stage. Zero over a single replica.
+/// optim_grads_params gathers the parameters again in every forward and backward; this is one such
+/// gather.
 struct DataParallelTraffic {
-  Bytes gradient_bytes{};
-  Bytes parameter_bytes{};  // zero without sharding
-  /// Parts that overlap with compute on their own: of max(40e6, 1e6 * DP) parameters on the first
-  /// pipeline rank's first chunk, one everywhere else (megatron.md 4).
+  GroupTraffic dense;   // over data x context parallel ranks
+  GroupTraffic expert;  // over expert-data-parallel ranks
+  /// Parts that overlap with compute on their own: those of the first pipeline rank's first chunk,
+  /// one everywhere else (megatron.md 4).
   int num_buckets = 1;
 };
 DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage);

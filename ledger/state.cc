@@ -1,37 +1,92 @@
 #include "ledger/state.h"
 
+#include <cmath>
+
+#include "ledger/buffers.h"
 #include "ledger/conventions.h"
+#include "ledger/fsdp.h"
+#include "ledger/optimizer.h"
 #include "ledger/shape.h"
 
 namespace pipeledger {
 namespace {
 
-/// Optimizer bytes a parameter: Adam's two fp32 moments, and the fp32 master where the parameter
-/// itself is 16-bit.
-std::int64_t optimizer_element_bytes(const Scenario& scenario) {
-  return scenario.train.precision == Precision::fp32 ? 8 : 12;
+/// Bytes of a weight in the buffer of this key.
+std::int64_t weight_bytes(const Scenario& scenario, BufferKey key) {
+  return key.fp8 ? 1 : stored_element_bytes(scenario);
 }
 
-template <class Visit>
-void for_each_chunk(const Scenario& scenario, Rank rank, Visit&& visit) {
-  const std::vector<StageLayout> stages = stage_layouts(scenario);
-  const auto p = static_cast<std::size_t>(scenario.parallel.pipeline_model_parallel_size);
-  for (std::size_t s = rank.index(); s < stages.size(); s += p) {
-    visit(num_parameters(scenario, stages[s]));
+/// The router's bias of each expert and its count of tokens: fp32 beside the parameters, on every
+/// rank (Megatron-LM, TopKRouter).
+Bytes expert_bias_bytes(const Scenario& scenario, const StageLayout& stage) {
+  if (!scenario.model.moe || !scenario.model.moe->router_enable_expert_bias) return Bytes{};
+  int layers = mtp_layer_kind(scenario) == LayerKind::moe ? stage.num_mtp_layers : 0;
+  for (int i = 0; i < stage.num_layers; ++i) {
+    if (layer_kind(scenario, stage.first_layer + i) == LayerKind::moe) ++layers;
   }
+  return Bytes(std::int64_t{layers} * 2 * 4 * scenario.model.moe->num_experts);
 }
 
-StateBytes exact_state(const Scenario& scenario, Rank rank) {
-  const int d = scenario.parallel.data_parallel_size;
-  const Sharding sharding = scenario.train.sharding;
-  const int all = sharding == Sharding::optim_grads_params ? d : 1;
-  const int optimizer = sharding == Sharding::no_shard ? 1 : d;
+/// Elements of a buffer that this rank's optimizer updates, on the GPU and in host memory.
+struct Updated {
+  std::int64_t matrices = 0, others = 0;
+  std::int64_t on_host = 0;
+};
+
+Updated updated(const Scenario& scenario, BufferKey key, const BufferSize& size) {
+  const Train& train = scenario.train;
+  const bool cut = cuts(scenario).optimizer;
+  std::int64_t numel = cut ? size.largest : size.padded;
+  if (cut && train.outer_dp_sharding_strategy != Sharding::no_shard) {
+    numel = shard(numel, scenario.parallel.num_distributed_optimizer_instances);
+  }
+  const auto on_host = static_cast<std::int64_t>(
+      std::floor(static_cast<double>(numel) * train.optimizer_offload_fraction));
+  numel -= on_host;
+  if (train.optimizer != Optimizer::muon) return {.others = numel, .on_host = on_host};
+  const std::int64_t matrices = cut ? (key.muon ? numel : 0) : size.num_matrices;
+  return {.matrices = matrices, .others = numel - matrices, .on_host = on_host};
+}
+
+void add_chunk(const Scenario& scenario, const Buffers& buffers, const StageLayout& stage,
+               StateBytes& state) {
+  const Cuts cut = cuts(scenario);
+  const ChunkBuffers chunk = buffers.chunk(stage);
+  const OptimizerElement matrix = optimizer_element(scenario, true);
+  const OptimizerElement other = optimizer_element(scenario, false);
+  const std::int64_t gradient = stored_gradient_bytes(scenario);
+  for (std::size_t i = 0; i < kNumBuffers; ++i) {
+    const BufferSize& size = chunk[i];
+    if (size.numel == 0) continue;
+    const BufferKey key = buffer_key(i);
+    state.weights +=
+        Bytes((cut.weights ? size.largest : size.padded) * weight_bytes(scenario, key));
+    state.gradients += Bytes((cut.gradients ? size.largest : size.padded) * gradient);
+    const Updated elements = updated(scenario, key, size);
+    state.optimizer += Bytes(elements.matrices * matrix.total() + elements.others * other.total());
+    // The host keeps an fp32 parameter, and gets the gradient to update it with.
+    state.host_optimizer += Bytes(elements.on_host * (4 + other.moments + gradient));
+  }
+  state.weights += expert_bias_bytes(scenario, stage);
+  if (!cut.weights) state.fp8_weights += fp8_weight_bytes(scenario, buffers.num_linear(stage));
+  state.gathered += outer_parameter_bytes(scenario, stage);
+}
+
+/// Calls visit(stage) for each chunk of the rank (loop placement).
+template <class Visit>
+void for_each_chunk(const Scenario& scenario, const std::vector<StageLayout>& stages, Rank rank,
+                    Visit&& visit) {
+  const auto p = static_cast<std::size_t>(scenario.parallel.pipeline_model_parallel_size);
+  for (std::size_t s = rank.index(); s < stages.size(); s += p) visit(stages[s]);
+}
+
+StateBytes exact_state(const Scenario& scenario, const Buffers& buffers,
+                       const std::vector<StageLayout>& stages, Rank rank) {
   StateBytes state;
-  for_each_chunk(scenario, rank, [&](std::int64_t numel) {
-    state.weights += Bytes(shard(numel, all) * parameter_element_bytes(scenario));
-    state.gradients += Bytes(shard(numel, all) * gradient_element_bytes(scenario));
-    state.optimizer += Bytes(shard(numel, optimizer) * optimizer_element_bytes(scenario));
-  });
+  for_each_chunk(scenario, stages, rank,
+                 [&](const StageLayout& stage) { add_chunk(scenario, buffers, stage, state); });
+  state.gathered += unit_pool_bytes(scenario);
+  if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
   return state;
 }
 
@@ -39,21 +94,77 @@ StateBytes exact_state(const Scenario& scenario, Rank rank) {
 
 std::int64_t shard(std::int64_t numel, int ways) { return (numel + ways - 1) / ways; }
 
-std::int64_t num_optimizer_elements(const Scenario& scenario, Rank rank) {
-  const bool sharded = scenario.train.sharding != Sharding::no_shard;
-  std::int64_t numel = 0;
-  for_each_chunk(scenario, rank, [&](std::int64_t chunk) {
-    numel += shard(chunk, sharded ? scenario.parallel.data_parallel_size : 1);
+Cuts cuts(const Scenario& scenario) {
+  if (scenario.train.ddp_impl == DdpImpl::torch_fsdp2) return {true, true, true};
+  switch (scenario.train.sharding) {
+    case Sharding::no_shard:
+      return {};
+    case Sharding::optim:
+      return {.optimizer = true};
+    case Sharding::optim_grads:
+      return {.gradients = true, .optimizer = true};
+    case Sharding::optim_grads_params:
+      return {.weights = true, .gradients = true, .optimizer = true};
+  }
+  return {};
+}
+
+OptimizerElements optimizer_elements(const Scenario& scenario, Rank rank) {
+  const Buffers buffers(scenario);
+  OptimizerElements sum;
+  for_each_chunk(scenario, stage_layouts(scenario), rank, [&](const StageLayout& stage) {
+    const ChunkBuffers chunk = buffers.chunk(stage);
+    for (std::size_t i = 0; i < kNumBuffers; ++i) {
+      const Updated elements = updated(scenario, buffer_key(i), chunk[i]);
+      sum.matrices += elements.matrices;
+      sum.others += elements.others;
+    }
   });
-  return numel;
+  return sum;
 }
 
 StateBytes resident_state(const Scenario& scenario, Rank rank) {
-  StateBytes state = scenario.sim.convention == Convention::megatron
-                         ? megatron_state(scenario, rank)
-                         : exact_state(scenario, rank);
-  if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
-  return state;
+  if (scenario.sim.convention == Convention::megatron) {
+    StateBytes state = megatron_state(scenario, rank);
+    if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
+    return state;
+  }
+  return exact_state(scenario, Buffers(scenario), stage_layouts(scenario), rank);
+}
+
+std::vector<StateBytes> resident_states(const Scenario& scenario) {
+  std::vector<StateBytes> states;
+  const Buffers buffers(scenario);
+  const std::vector<StageLayout> stages = stage_layouts(scenario);
+  for (int rank = 0; rank < scenario.parallel.pipeline_model_parallel_size; ++rank) {
+    states.push_back(scenario.sim.convention == Convention::megatron
+                         ? resident_state(scenario, Rank{rank})
+                         : exact_state(scenario, buffers, stages, Rank{rank}));
+  }
+  return states;
+}
+
+DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage) {
+  const Parallel& parallel = scenario.parallel;
+  const Cuts cut = cuts(scenario);
+  const std::int64_t gradient = gradient_element_bytes(scenario);
+  const int instances = parallel.num_distributed_optimizer_instances;
+  DataParallelTraffic traffic;
+  const ChunkBuffers chunk = Buffers(scenario).chunk(stage);
+  for (std::size_t i = 0; i < kNumBuffers; ++i) {
+    const BufferSize& size = chunk[i];
+    const BufferKey key = buffer_key(i);
+    GroupTraffic& group = key.expert ? traffic.expert : traffic.dense;
+    const int replicas =
+        key.expert ? parallel.expert_data_parallel_size() : parallel.data_context_parallel_size();
+    if (size.numel == 0 || replicas == 1) continue;
+    const std::int64_t weight = key.fp8 ? 1 : parameter_element_bytes(scenario);
+    group.gradient_bytes += Bytes(size.padded * gradient);
+    if (cut.optimizer) group.parameter_bytes += Bytes(size.padded * weight);
+    if (cut.optimizer && instances > 1) group.shard_bytes += Bytes(size.largest * gradient);
+    traffic.num_buckets = std::max(traffic.num_buckets, size.num_buckets);
+  }
+  return traffic;
 }
 
 }  // namespace pipeledger

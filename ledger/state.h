@@ -7,12 +7,22 @@
 
 namespace pipeledger {
 
-/// numel over `ways`, rounded up to whole elements: the shard of the group's first rank, before
-/// Megatron's buffer padding (megatron.md section 4), which this ledger leaves out.
+/// numel over `ways`, rounded up to whole elements: the shard of the group's first rank.
 std::int64_t shard(std::int64_t numel, int ways);
 
-/// Parameters that one rank's optimizer updates, all chunks together; each chunk has a buffer of
-/// its own, so each is rounded up.
-std::int64_t num_optimizer_elements(const Scenario& scenario, Rank rank);
+/// What the sharding strategy cuts over the data-parallel ranks (megatron.md 4.3).
+struct Cuts {
+  bool weights = false;
+  bool gradients = false;
+  bool optimizer = false;
+};
+Cuts cuts(const Scenario& scenario);
+
+/// Elements that one rank's optimizer updates on the GPU, all chunks together.
+struct OptimizerElements {
+  std::int64_t matrices = 0;  // Muon's; with other optimizers all count as others
+  std::int64_t others = 0;
+};
+OptimizerElements optimizer_elements(const Scenario& scenario, Rank rank);
 
 }  // namespace pipeledger

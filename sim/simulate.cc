@@ -29,6 +29,14 @@ std::vector<Program> make_programs(const Scenario& scenario, const Schedule& sch
        .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
 }
 
+/// Two collectives one after the other, as one.
+CollectiveShare joined(CollectiveShare first, const CollectiveShare& second) {
+  first.latency += second.latency;
+  first.bytes += second.bytes;
+  first.flows.insert(first.flows.end(), second.flows.begin(), second.flows.end());
+  return first;
+}
+
 Replica make_replica(const Scenario& scenario, const Topology& topology, const Schedule& schedule,
                      const std::vector<DataParallelTraffic>& traffic, Coordinates replica_place) {
   const Parallel& parallel = scenario.parallel;
@@ -43,13 +51,23 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
   }
   for (int stage = 0; stage < schedule.num_stages(); ++stage) {
     replica_place.pipeline = schedule.rank_of(Stage{stage});
-    const GpuGroup group = data_context_group(parallel, replica_place);
     const int gpu = global_rank(parallel, replica_place);
     const DataParallelTraffic bytes =
         inside_ops ? DataParallelTraffic{} : traffic[static_cast<std::size_t>(stage)];
-    replica.grad_sync.push_back(ring_share(topology, group, gpu, reduce, bytes.gradient_bytes));
+    const ReplicaGroups dense = replica_groups(parallel, replica_place, false);
+    const ReplicaGroups expert = replica_groups(parallel, replica_place, true);
+    const auto reduced = [&](const ReplicaGroups& groups, const GroupTraffic& group) {
+      return joined(
+          ring_share(topology, groups.shards, gpu, reduce, group.gradient_bytes),
+          ring_share(topology, groups.instances, gpu, Collective::all_reduce, group.shard_bytes));
+    };
+    const auto gathered = [&](const ReplicaGroups& groups, const GroupTraffic& group) {
+      return ring_share(topology, groups.shards, gpu, Collective::all_gather,
+                        group.parameter_bytes);
+    };
+    replica.grad_sync.push_back(joined(reduced(dense, bytes.dense), reduced(expert, bytes.expert)));
     replica.param_sync.push_back(
-        ring_share(topology, group, gpu, Collective::all_gather, bytes.parameter_bytes));
+        joined(gathered(dense, bytes.dense), gathered(expert, bytes.expert)));
     replica.grad_sync.back().num_buckets =
         scenario.train.overlap_grad_reduce ? bytes.num_buckets : 1;
     replica.param_sync.back().num_buckets =
@@ -61,7 +79,8 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
 RankPlan make_rank(const Scenario& scenario, Rank rank) {
   const StateBytes state = resident_state(scenario, rank);
   RankPlan plan;
-  plan.resident[static_cast<std::size_t>(Category::weights)] = state.weights;
+  plan.resident[static_cast<std::size_t>(Category::weights)] =
+      state.weights + state.fp8_weights + state.gathered;
   plan.resident[static_cast<std::size_t>(Category::gradients)] = state.gradients;
   plan.resident[static_cast<std::size_t>(Category::optimizer)] = state.optimizer;
   const Gpu& gpu = scenario.cluster.gpu;

@@ -142,4 +142,19 @@ std::vector<int> expert_data_group(const Parallel& parallel, Coordinates member)
   return group(expert_grid(parallel), {Axis::data}, parallel, member);
 }
 
+ReplicaGroups replica_groups(const Parallel& parallel, Coordinates member, bool expert) {
+  const std::vector<int> replicas =
+      expert ? expert_data_group(parallel, member) : data_context_group(parallel, member);
+  const auto instances = static_cast<std::size_t>(parallel.num_distributed_optimizer_instances);
+  const std::size_t num_shards = std::max<std::size_t>(1, replicas.size() / instances);
+  const auto self = std::find(replicas.begin(), replicas.end(), global_rank(parallel, member));
+  const auto place = static_cast<std::size_t>(self - replicas.begin());
+  ReplicaGroups groups;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (i / num_shards == place / num_shards) groups.shards.push_back(replicas[i]);
+    if (i % num_shards == place % num_shards) groups.instances.push_back(replicas[i]);
+  }
+  return groups;
+}
+
 }  // namespace pipeledger

@@ -69,4 +69,13 @@ std::vector<int> expert_group(const Parallel& parallel, Coordinates member);
 std::vector<int> expert_tensor_group(const Parallel& parallel, Coordinates member);
 std::vector<int> expert_data_group(const Parallel& parallel, Coordinates member);
 
+/// Ranks with the same parameters, dense or experts', as the distributed optimizer's instances
+/// part them: consecutive ones share the shards of an instance (Megatron-LM, "intra partial"
+/// groups); those with the same shard in each instance sum its gradients.
+struct ReplicaGroups {
+  std::vector<int> shards;
+  std::vector<int> instances;
+};
+ReplicaGroups replica_groups(const Parallel& parallel, Coordinates member, bool expert);
+
 }  // namespace pipeledger

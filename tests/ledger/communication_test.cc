@@ -57,27 +57,5 @@ TEST(Messages, AreTheHiddenStateCutBySequenceParallelism) {
   EXPECT_EQ(p2p_message_bytes(scenario), Bytes(4 * 4096 * 2 * 4096));
 }
 
-TEST(DataParallelTraffic, IsTheWholeBufferOfARank) {
-  Scenario scenario = testing::source_000();
-  const StageLayout first = stage_layouts(scenario)[0];
-  const DataParallelTraffic traffic = data_parallel_traffic(scenario, first);
-  EXPECT_EQ(traffic.gradient_bytes, 4 * 2'007'629'824_B);
-  EXPECT_EQ(traffic.parameter_bytes, 2 * 2'007'629'824_B);
-  scenario.train.sharding = Sharding::no_shard;
-  EXPECT_EQ(data_parallel_traffic(scenario, first).parameter_bytes, Bytes{});
-  scenario.parallel.data_parallel_size = 1;
-  EXPECT_EQ(data_parallel_traffic(scenario, first).gradient_bytes, Bytes{});
-}
-
-TEST(OptimizerStep, StreamsTheStatesOfItsShard) {
-  Scenario scenario = testing::source_000();
-  // Reads the gradient 4, the master 4, m 4, v 4; writes the master, m, v and the bf16 copy 2.
-  EXPECT_EQ(optimizer_step_bytes(scenario, Rank{0}), 30 * 2'007'629'824_B / 64);
-  scenario.train.sharding = Sharding::no_shard;
-  EXPECT_EQ(optimizer_step_bytes(scenario, Rank{0}), 30 * 2'007'629'824_B);
-  scenario.train.precision = Precision::fp32;
-  EXPECT_EQ(optimizer_step_bytes(scenario, Rank{0}), 28 * 2'007'629'824_B);
-}
-
 }  // namespace
 }  // namespace pipeledger

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ledger/fsdp.h"
 #include "ledger/ledger.h"
 #include "tests/ledger/models.h"
 
@@ -58,10 +59,16 @@ TEST(ResidentState, TorchGradientsAreNotResident) {
   EXPECT_EQ(resident_state(scenario, Rank{0}).gradients, Bytes{});
 }
 
-TEST(ResidentState, AShardIsRoundedUpToWholeElements) {
+TEST(ResidentState, TheDistributedOptimizersBuffersArePadded) {
   Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 3);
+  const std::int64_t numel = 8'030'261'248;
+  EXPECT_EQ(resident_state(scenario, Rank{0}).weights, Bytes(2 * numel));
   scenario.train.sharding = Sharding::optim;
-  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(12 * ((8'030'261'248 + 2) / 3)));
+  const std::int64_t padded = (numel + 383) / 384 * 384;  // lcm(3, 128)
+  const StateBytes state = resident_state(scenario, Rank{0});
+  EXPECT_EQ(state.weights, Bytes(2 * padded));
+  EXPECT_EQ(state.gradients, Bytes(4 * padded));
+  EXPECT_EQ(state.optimizer, Bytes(12 * padded / 3));
 }
 
 TEST(ResidentState, ChunksOfARankAddUp) {
@@ -72,6 +79,245 @@ TEST(ResidentState, ChunksOfARankAddUp) {
     EXPECT_EQ(resident_state(interleaved, Rank{rank}).total(),
               resident_state(plain, Rank{rank}).total());
   }
+}
+
+TEST(ResidentState, ContextParallelRanksShareTheOptimizerToo) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 2);
+  scenario.train.sharding = Sharding::optim;
+  scenario.parallel.context_parallel_size = 4;
+  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(12 * 8'030'261'248 / 8));
+  scenario.parallel.num_distributed_optimizer_instances = 2;
+  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(12 * 8'030'261'248 / 4));
+}
+
+/// Optimizer bytes a parameter, without sharding.
+double optimizer_bytes(const Scenario& scenario) {
+  return static_cast<double>(resident_state(scenario, Rank{0}).optimizer.value()) /
+         static_cast<double>(num_parameters(scenario, stage_layouts(scenario)[0]));
+}
+
+TEST(ResidentState, OptimizersKeepWhatTheyNeed) {
+  Scenario scenario = testing::scenario(testing::llama3_8b());
+  scenario.train.optimizer = Optimizer::sgd;
+  EXPECT_EQ(optimizer_bytes(scenario), 8);
+  scenario.train.sgd_momentum = 0;
+  EXPECT_EQ(optimizer_bytes(scenario), 4);
+  // Muon: one moment of each matrix, Adam's two of the rest.
+  scenario.train.optimizer = Optimizer::muon;
+  std::int64_t matrices = 0;
+  for (const Parameter& parameter : parameters(scenario, stage_layouts(scenario)[0])) {
+    if (parameter.role == ParameterRole::linear) matrices += parameter.numel;
+  }
+  EXPECT_EQ(matrices, 32 * 218'103'808LL);
+  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(12 * 8'030'261'248 - 4 * matrices));
+}
+
+TEST(ResidentState, PrecisionAwareTypes) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 2);
+  scenario.train.sharding = Sharding::optim;
+  scenario.train.use_precision_aware_optimizer = true;
+  struct Case {
+    OptimizerDtypes dtypes;
+    std::int64_t bytes;
+  };
+  using enum Dtype;
+  const Case cases[] = {
+      // The fp32 parameter is kept as the 16 bits that bf16 leaves out.
+      {{fp32, fp32, fp32, fp32}, 2 + 4 + 4}, {{fp32, fp32, bf16, bf16}, 2 + 2 + 2},
+      {{fp32, fp16, fp32, fp32}, 2 + 4 + 4}, {{fp32, fp32, fp8, fp16}, 2 + 1 + 2},
+      {{bf16, fp16, fp8, fp8}, 2 + 1 + 1},
+  };
+  for (const Case& c : cases) {
+    scenario.train.optimizer_dtypes = c.dtypes;
+    EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(c.bytes * 8'030'261'248 / 2));
+  }
+  // An FP8 parameter leaves out more than 16 bits.
+  scenario.train.fp8 = Fp8{.param_gather = true};
+  scenario.train.optimizer_dtypes = {};
+  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(12 * 8'030'261'248 / 2));
+}
+
+TEST(ResidentState, OffloadedOptimizerStatesAreInHostMemory) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 2);
+  scenario.train.sharding = Sharding::optim;
+  scenario.train.use_precision_aware_optimizer = true;
+  const Bytes all = resident_state(scenario, Rank{0}).optimizer;
+  scenario.train.optimizer_offload_fraction = 0.5;
+  const StateBytes half = resident_state(scenario, Rank{0});
+  EXPECT_EQ(half.optimizer, Bytes(all.value() / 2));
+  // Parameter and moments in fp32, and the fp32 gradient that updates them.
+  EXPECT_EQ(half.host_optimizer, Bytes(16 * 8'030'261'248 / 4));
+  scenario.train.optimizer_offload_fraction = 1;
+  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes{});
+}
+
+TEST(ResidentState, MegatronFsdpByStrategy) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 4);
+  scenario.train.ddp_impl = DdpImpl::megatron_fsdp;
+  const std::int64_t numel = 8'030'261'248;
+  struct Case {
+    Sharding sharding;
+    double weights, gradients, optimizer;
+  };
+  using enum Sharding;
+  for (const Case& c : {Case{no_shard, 2, 4, 12}, Case{optim, 2, 4, 3}, Case{optim_grads, 2, 1, 3},
+                        Case{optim_grads_params, 0.5, 1, 3}}) {
+    scenario.train.sharding = c.sharding;
+    const StateBytes state = resident_state(scenario, Rank{0});
+    EXPECT_EQ(static_cast<double>(state.weights.value()), c.weights * numel);
+    EXPECT_EQ(static_cast<double>(state.gradients.value()), c.gradients * numel);
+    EXPECT_EQ(static_cast<double>(state.optimizer.value()), c.optimizer * numel);
+    // Embedding, output layer and final norm stay whole where parameters are sharded.
+    const std::int64_t outer = 2 * 128256LL * 4096 + 4096;
+    EXPECT_EQ(state.gathered, Bytes(c.sharding == optim_grads_params ? 2 * outer : 0));
+  }
+  scenario.train.fsdp_double_buffer = true;
+  const Bytes outer = Bytes(2 * (2 * 128256LL * 4096 + 4096));
+  EXPECT_EQ(resident_state(scenario, Rank{0}).gathered,
+            outer + 2 * (unit_parameter_bytes(scenario, LayerKind::dense) +
+                         unit_gradient_bytes(scenario, LayerKind::dense)));
+  EXPECT_EQ(unit_parameter_bytes(scenario, LayerKind::dense), 2 * 218'112'000_B);
+  EXPECT_EQ(unit_gradient_bytes(scenario, LayerKind::dense), 4 * 218'112'000_B);
+}
+
+TEST(ResidentState, TheOuterStrategyCutsTheOptimizerOverInstances) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 8);
+  scenario.train.ddp_impl = DdpImpl::megatron_fsdp;
+  scenario.train.sharding = Sharding::optim_grads_params;
+  scenario.parallel.num_distributed_optimizer_instances = 2;
+  const StateBytes replicated = resident_state(scenario, Rank{0});
+  EXPECT_EQ(replicated.weights, Bytes(2 * 8'030'261'248 / 4));
+  EXPECT_EQ(replicated.optimizer, Bytes(12 * 8'030'261'248 / 4));
+  scenario.train.outer_dp_sharding_strategy = Sharding::optim;
+  EXPECT_EQ(resident_state(scenario, Rank{0}).weights, replicated.weights);
+  EXPECT_EQ(resident_state(scenario, Rank{0}).optimizer, Bytes(12 * 8'030'261'248 / 8));
+}
+
+TEST(ResidentState, TorchFsdp2ShardsFp32Parameters) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 8);
+  scenario.train.ddp_impl = DdpImpl::torch_fsdp2;
+  const StateBytes state = resident_state(scenario, Rank{0});
+  EXPECT_EQ(state.weights, Bytes(4 * 8'030'261'248 / 8));
+  EXPECT_EQ(state.gradients, Bytes(4 * 8'030'261'248 / 8));
+  EXPECT_EQ(state.optimizer, Bytes(8 * 8'030'261'248 / 8));
+  EXPECT_EQ(unit_parameter_bytes(scenario, LayerKind::dense), 2 * 218'112'000_B);
+}
+
+TEST(ResidentState, Fp8WeightsByRecipe) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 2);
+  scenario.train.sharding = Sharding::optim;
+  const std::int64_t all = 8'030'261'248;
+  const std::int64_t linear = 32 * 218'103'808LL;
+  const auto copies = [&](Fp8Recipe recipe, bool param_gather) {
+    scenario.train.fp8 = Fp8{.recipe = recipe, .param_gather = param_gather};
+    return resident_state(scenario, Rank{0}).fp8_weights.value();
+  };
+  EXPECT_EQ(resident_state(scenario, Rank{0}).fp8_weights, Bytes{});
+  EXPECT_EQ(copies(Fp8Recipe::delayed, false), 2 * linear);
+  EXPECT_EQ(copies(Fp8Recipe::mxfp8, false), 2 * linear + 2 * linear / 32);
+  EXPECT_EQ(copies(Fp8Recipe::blockwise, false), 2 * linear + 2 * 4 * linear / 16384);
+  EXPECT_EQ(resident_state(scenario, Rank{0}).weights, Bytes(2 * all));
+  EXPECT_EQ(copies(Fp8Recipe::tensorwise, true), linear);
+  // Only linear layers are stored in 8 bits.
+  EXPECT_EQ(resident_state(scenario, Rank{0}).weights, Bytes(linear + 2 * (all - linear)));
+  EXPECT_EQ(resident_state(scenario, Rank{0}).gradients, Bytes(4 * all));
+}
+
+/// DeepSeek's kind: experts over all ranks of a stage, a bias for each.
+Scenario expert_scenario() {
+  Model model = testing::llama3_8b();
+  model.moe = MixtureOfExperts{.num_experts = 16,
+                               .router_topk = 2,
+                               .ffn_hidden_size = 2048,
+                               .router_enable_expert_bias = true,
+                               .layers = std::vector<bool>(32, true)};
+  Scenario scenario = testing::scenario(model, 2, 2, 8);
+  scenario.parallel.expert_model_parallel_size = 8;
+  scenario.train.sharding = Sharding::optim;
+  return scenario;
+}
+
+TEST(ResidentState, ExpertsAreShardedOverTheirOwnReplicas) {
+  const Scenario scenario = expert_scenario();
+  std::int64_t dense = 0, expert = 0;
+  for (const Parameter& parameter : parameters(scenario, stage_layouts(scenario)[0])) {
+    (parameter.expert ? expert : dense) += parameter.numel;
+  }
+  EXPECT_EQ(expert, 16 * 2 * 3 * 4096 * 2048);  // layers, local experts, matrices
+  const StateBytes state = resident_state(scenario, Rank{0});
+  // 16 ranks a stage: ETP 1 x EP 8 x EDP 2, while what is dense has 8 replicas.
+  EXPECT_EQ(state.optimizer, Bytes(12 * dense / 8 + 12 * expert / 2));
+  // The router's bias and token count of each expert, fp32.
+  EXPECT_EQ(state.weights, Bytes(2 * (dense + expert) + 16 * 2 * 4 * 16));
+}
+
+TEST(ResidentState, OfEveryRankAtOnce) {
+  for (Scenario scenario : {testing::source_000(), expert_scenario()}) {
+    for (const Convention convention : {Convention::exact, Convention::korthikanti}) {
+      scenario.sim.convention = convention;
+      const std::vector<StateBytes> states = resident_states(scenario);
+      ASSERT_EQ(states.size(), 2);
+      for (const int rank : {0, 1}) {
+        const StateBytes alone = resident_state(scenario, Rank{rank});
+        EXPECT_EQ(states[static_cast<std::size_t>(rank)].total(), alone.total());
+      }
+    }
+  }
+}
+
+TEST(DataParallelTraffic, IsTheWholeBufferOfARank) {
+  Scenario scenario = testing::source_000();
+  const StageLayout first = stage_layouts(scenario)[0];
+  const DataParallelTraffic traffic = data_parallel_traffic(scenario, first);
+  EXPECT_EQ(traffic.dense.gradient_bytes, 4 * 2'007'629'824_B);
+  EXPECT_EQ(traffic.dense.parameter_bytes, 2 * 2'007'629'824_B);
+  EXPECT_EQ(traffic.expert.gradient_bytes, Bytes{});
+  scenario.train.sharding = Sharding::no_shard;
+  EXPECT_EQ(data_parallel_traffic(scenario, first).dense.parameter_bytes, Bytes{});
+  scenario.parallel.data_parallel_size = 1;
+  EXPECT_EQ(data_parallel_traffic(scenario, first).dense.gradient_bytes, Bytes{});
+}
+
+TEST(DataParallelTraffic, ExpertsMoveAmongTheirOwnReplicas) {
+  Scenario scenario = expert_scenario();
+  const StageLayout last = stage_layouts(scenario)[1];
+  const DataParallelTraffic traffic = data_parallel_traffic(scenario, last);
+  EXPECT_EQ(traffic.expert.gradient_bytes, Bytes(4 * 16 * 2 * 3 * 4096LL * 2048));
+  EXPECT_EQ(traffic.expert.parameter_bytes, Bytes(2 * 16 * 2 * 3 * 4096LL * 2048));
+  // No replica of any expert: nothing to reduce.
+  scenario.parallel.expert_model_parallel_size = 16;
+  EXPECT_EQ(data_parallel_traffic(scenario, last).expert.gradient_bytes, Bytes{});
+}
+
+TEST(DataParallelTraffic, OnlyTheFirstChunkGoesInBuckets) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 2, 2, 8);
+  scenario.train.sharding = Sharding::optim;
+  scenario.train.overlap_grad_reduce = true;
+  const std::vector<StageLayout> stages = stage_layouts(scenario);
+  // Recorded from Megatron: bucket_layout.jsonl, "llama3-8b tp2 pp2 stage0".
+  EXPECT_EQ(data_parallel_traffic(scenario, stages[0]).num_buckets, 32);
+  EXPECT_EQ(data_parallel_traffic(scenario, stages[1]).num_buckets, 1);
+  scenario.parallel.data_parallel_size = 64;
+  EXPECT_EQ(data_parallel_traffic(scenario, stages[0]).num_buckets, 17);
+}
+
+TEST(DataParallelTraffic, OptimizerInstancesSumTheirShards) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 8);
+  scenario.train.sharding = Sharding::optim;
+  const StageLayout stage = stage_layouts(scenario)[0];
+  EXPECT_EQ(data_parallel_traffic(scenario, stage).dense.shard_bytes, Bytes{});
+  scenario.parallel.num_distributed_optimizer_instances = 2;
+  EXPECT_EQ(data_parallel_traffic(scenario, stage).dense.shard_bytes, Bytes(4 * 8'030'261'248 / 4));
+}
+
+TEST(OptimizerStep, StreamsTheStatesOfItsShard) {
+  Scenario scenario = testing::source_000();
+  // Reads the gradient 4, the master 4, m 4, v 4; writes the master, m, v and the bf16 copy 2.
+  EXPECT_EQ(optimizer_step_bytes(scenario, Rank{0}), 30 * 2'007'629'824_B / 64);
+  scenario.train.sharding = Sharding::no_shard;
+  EXPECT_EQ(optimizer_step_bytes(scenario, Rank{0}), 30 * 2'007'629'824_B);
+  scenario.train.precision = Precision::fp32;
+  EXPECT_EQ(optimizer_step_bytes(scenario, Rank{0}), 28 * 2'007'629'824_B);
 }
 
 TEST(ResidentState, TrainLedgersStateIsOurs) {

@@ -125,5 +125,18 @@ TEST(Ranks, AMemberNamesTheGroupsOfItsGrid) {
   EXPECT_EQ(expert_data_group(parallel, member), (std::vector{9, 13}));
 }
 
+TEST(Ranks, OptimizerInstancesPartTheReplicas) {
+  Parallel parallel = parallel_of(2, 4, 1);
+  const Coordinates member = coordinates(parallel, 5);
+  EXPECT_EQ(replica_groups(parallel, member, false).shards, (std::vector{1, 3, 5, 7}));
+  EXPECT_EQ(replica_groups(parallel, member, false).instances, (std::vector{5}));
+  parallel.num_distributed_optimizer_instances = 2;
+  EXPECT_EQ(replica_groups(parallel, member, false).shards, (std::vector{5, 7}));
+  EXPECT_EQ(replica_groups(parallel, member, false).instances, (std::vector{1, 5}));
+  parallel.expert_model_parallel_size = 4;
+  EXPECT_EQ(replica_groups(parallel, member, true).shards, (std::vector{5}));
+  EXPECT_EQ(replica_groups(parallel, member, true).instances, (std::vector{1, 5}));
+}
+
 }  // namespace
 }  // namespace pipeledger

@@ -1,0 +1,77 @@
+#include "ledger/optimizer.h"
+
+#include "ledger/buffers.h"
+#include "ledger/shape.h"
+#include "ledger/state.h"
+
+namespace pipeledger {
+namespace {
+
+constexpr std::int64_t kFp32 = 4;
+
+std::int64_t main_param_bytes(const Scenario& scenario) {
+  const Train& train = scenario.train;
+  if (train.precision == Precision::fp32 || train.ddp_impl == DdpImpl::torch_fsdp2) return 0;
+  if (!train.use_precision_aware_optimizer) return kFp32;
+  const Dtype type = train.optimizer_dtypes.main_params;
+  const bool remainders = type == Dtype::fp32 && train.precision == Precision::bf16 &&
+                          !(train.fp8 && train.fp8->param_gather);
+  return remainders ? kFp32 - 2 : element_bytes(type);
+}
+
+std::int64_t moment_bytes(const Train& train, bool matrix) {
+  switch (train.optimizer) {
+    case Optimizer::adam:
+      return train.use_precision_aware_optimizer
+                 ? element_bytes(train.optimizer_dtypes.exp_avg) +
+                       element_bytes(train.optimizer_dtypes.exp_avg_sq)
+                 : 2 * kFp32;
+    case Optimizer::sgd:
+      return train.sgd_momentum > 0 ? kFp32 : 0;
+    case Optimizer::muon:
+      return matrix ? kFp32 : 2 * kFp32;
+  }
+  return 0;
+}
+
+}  // namespace
+
+OptimizerElement optimizer_element(const Scenario& scenario, bool matrix) {
+  return {.main_param = main_param_bytes(scenario),
+          .moments = moment_bytes(scenario.train, matrix)};
+}
+
+std::int64_t stored_element_bytes(const Scenario& scenario) {
+  return scenario.train.ddp_impl == DdpImpl::torch_fsdp2 ? kFp32
+                                                         : parameter_element_bytes(scenario);
+}
+
+std::int64_t stored_gradient_bytes(const Scenario& scenario) {
+  return scenario.train.ddp_impl == DdpImpl::torch_fsdp2 ? kFp32 : gradient_element_bytes(scenario);
+}
+
+Bytes fp8_weight_bytes(const Scenario& scenario, std::int64_t num_linear) {
+  if (!scenario.train.fp8) return Bytes{};
+  const Fp8& fp8 = *scenario.train.fp8;
+  const std::int64_t copies = fp8.param_gather ? 1 : 2;
+  std::int64_t scales = 0;  // of the weight and of its transpose
+  if (fp8.recipe == Fp8Recipe::blockwise) scales = 2 * (num_linear / (128 * 128)) * kFp32;
+  if (fp8.recipe == Fp8Recipe::mxfp8) scales = 2 * (num_linear / 32);
+  return Bytes(copies * num_linear + scales);
+}
+
+Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
+  // Reads the gradient, the main parameter and the moments; writes the main parameter, the moments
+  // and, where it is another, the parameter.
+  const OptimizerElements elements = optimizer_elements(scenario, rank);
+  const std::int64_t weight = stored_element_bytes(scenario);
+  const auto bytes = [&](std::int64_t numel, bool matrix) {
+    const OptimizerElement element = optimizer_element(scenario, matrix);
+    const std::int64_t copy = element.main_param > 0 ? weight : 0;
+    const std::int64_t updated = element.main_param > 0 ? element.main_param : weight;
+    return numel * (stored_gradient_bytes(scenario) + 2 * (updated + element.moments) + copy);
+  };
+  return Bytes(bytes(elements.matrices, true) + bytes(elements.others, false));
+}
+
+}  // namespace pipeledger
