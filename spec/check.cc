@@ -57,12 +57,17 @@ void check_positions(const Scenario& scenario, Findings& findings) {
 struct Shared {
   std::string field;
   std::int64_t size = 0;
+  bool may_be_repeated = false;  // as many ranks as a multiple of it may hold one each
+
+  bool is_legal(std::int64_t ranks) const {
+    return size % ranks == 0 || (may_be_repeated && ranks % size == 0);
+  }
 };
 
 std::vector<Shared> shared_by_tensor_ranks(const Scenario& scenario) {
   const Model& model = scenario.model;
   std::vector<Shared> shared = {{kHeads, model.num_attention_heads},
-                                {kGroups, model.num_query_groups},
+                                {kGroups, model.num_query_groups, true},
                                 {"model.ffn_hidden_size", model.ffn_hidden_size}};
   if (model.num_query_groups == model.num_attention_heads) shared.erase(shared.begin() + 1);
   if (scenario.parallel.sequence_parallel)
@@ -78,13 +83,14 @@ void check_tensor_parallel(const Scenario& scenario, Findings& findings) {
       "; nearest legal: " + nearest_legal(t, gpus_per_node, [&](std::int64_t size) {
         return gpus_per_node % size == 0 &&
                std::all_of(shared.begin(), shared.end(),
-                           [&](const Shared& part) { return part.size % size == 0; });
+                           [&](const Shared& part) { return part.is_legal(size); });
       });
   for (const Shared& part : shared) {
-    if (part.size % t != 0)
+    if (!part.is_legal(t))
       findings.add(kTensorSize,
-                   fmt::format("{} {} is not a multiple of {}{}",
-                               part.field.substr(part.field.find('.') + 1), part.size, t, remedy),
+                   fmt::format("{} {} is not a multiple of {}{}{}",
+                               part.field.substr(part.field.find('.') + 1), part.size, t,
+                               part.may_be_repeated ? ", nor a part of it" : "", remedy),
                    {part.field});
   }
   if (gpus_per_node % t != 0)

@@ -80,6 +80,18 @@ void check_experts(const Scenario& scenario, Findings& findings) {
              "without moe_shared_expert_intermediate_size", findings);
   check_idle(moe.shared_expert_intermediate_size == 0, "train.moe_shared_expert_overlap",
              "without moe_shared_expert_intermediate_size", findings);
+  if (moe.shared_expert_intermediate_size > 0 && scenario.model.add_bias_linear)
+    findings.add("model.moe_shared_expert_intermediate_size",
+                 "shared experts have no biases in Megatron; write add_bias_linear: false",
+                 {"model.add_bias_linear"});
+  const std::int64_t t = scenario.parallel.tensor_model_parallel_size;
+  if (moe.shared_expert_intermediate_size % t != 0)
+    findings.add(kTensorSize,
+                 fmt::format("moe_shared_expert_intermediate_size {} is not a multiple of {}; "
+                             "nearest legal: {}",
+                             moe.shared_expert_intermediate_size, t,
+                             nearest_divisors(moe.shared_expert_intermediate_size, t)),
+                 {"model.moe_shared_expert_intermediate_size"});
   check_expert_grid(scenario, findings);
   const Parallel& parallel = scenario.parallel;
   if (parallel.tensor_model_parallel_size > 1 && !parallel.sequence_parallel)

@@ -67,6 +67,14 @@ void check_sharding(const Scenario& scenario, Findings& findings) {
                              "nearest legal: {}",
                              replicas, instances, nearest_divisors(replicas, instances)),
                  {kDataSize, kContextSize});
+  const int expert_replicas = scenario.model.moe ? parallel.expert_data_parallel_size() : instances;
+  if (instances > 1 && expert_replicas % instances != 0)
+    findings.add(
+        kInstances,
+        fmt::format("{} expert-data-parallel ranks are not a multiple of {}; nearest "
+                    "legal: {}",
+                    expert_replicas, instances, nearest_divisors(expert_replicas, instances)),
+        {kDataSize, kContextSize, kExpertSize, kExpertTensorSize});
   check_idle(train.sharding == Sharding::no_shard, kInstances,
              "without a sharded optimizer; write use_distributed_optimizer: true", findings);
   if (train.ddp_impl != DdpImpl::torch_fsdp2) return;

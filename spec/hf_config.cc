@@ -18,9 +18,13 @@ namespace {
 
 using nlohmann::json;
 
+constexpr int kMostLayers = 10000;  // as the schema has it
+
 /// What the modelling code of one family fixes and config.json does not say.
-/// Sources: transformers, models/{llama,mistral,qwen2,gpt_neox}/modeling_*.py and
-/// configuration_*.py.
+/// Sources: transformers, models/{llama,mistral,mixtral,qwen2,qwen2_moe,qwen3,qwen3_moe,
+/// deepseek_v2,deepseek_v3,gpt_neox}/modeling_*.py and configuration_*.py.
+enum class Experts { none, mixtral, qwen, deepseek };
+
 struct Family {
   std::string_view architecture;  // as config.json's "architectures" has it
   std::string_view model_type;
@@ -30,6 +34,8 @@ struct Family {
   bool has_output_bias;           // attention's and the MLP's other biases follow the key
   std::string_view attention_dropout_key;
   std::string_view hidden_dropout_key;
+  Experts experts = Experts::none;
+  bool has_qk_norm = false;  // norms of query and key heads, or of what latent attention compresses
 };
 
 constexpr std::array kFamilies = {
@@ -39,6 +45,18 @@ constexpr std::array kFamilies = {
     Family{"MistralForCausalLM", "mistral", true, "", false, false, "attention_dropout", ""},
     // q, k and v always have a bias, nothing else has.
     Family{"Qwen2ForCausalLM", "qwen2", true, "", true, false, "attention_dropout", ""},
+    Family{"MixtralForCausalLM", "mixtral", true, "", false, false, "attention_dropout", "",
+           Experts::mixtral},
+    Family{"Qwen2MoeForCausalLM", "qwen2_moe", true, "", true, false, "attention_dropout", "",
+           Experts::qwen},
+    Family{"Qwen3ForCausalLM", "qwen3", true, "attention_bias", false, true, "attention_dropout",
+           "", Experts::none, true},
+    Family{"Qwen3MoeForCausalLM", "qwen3_moe", true, "attention_bias", false, true,
+           "attention_dropout", "", Experts::qwen, true},
+    Family{"DeepseekV2ForCausalLM", "deepseek_v2", true, "attention_bias", false, true,
+           "attention_dropout", "", Experts::deepseek, true},
+    Family{"DeepseekV3ForCausalLM", "deepseek_v3", true, "attention_bias", false, true,
+           "attention_dropout", "", Experts::deepseek, true},
     // Biases in every linear layer but the output head.
     Family{"GPTNeoXForCausalLM", "gpt_neox", false, "attention_bias", true, true,
            "attention_dropout", "hidden_dropout"},
@@ -84,6 +102,33 @@ class Config {
   void set_required_count(std::string_view key, const std::string& field, proto::Model& model) {
     if (find(key) == nullptr) problem(key, "is missing");
     set_count(key, field, model);
+  }
+
+  /// A count that may be 0; `otherwise` when it is missing.
+  int number(std::string_view key, int otherwise) {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_number_integer() || *value < 0 || *value > kMostLayers) {
+      problem(key, fmt::format("{} is not a count from 0 to {}", shown(*value), kMostLayers));
+      return otherwise;
+    }
+    return value->get<int>();
+  }
+
+  /// A list of counts; empty when it is missing.
+  std::vector<int> numbers(std::string_view key) {
+    const json* value = find(key);
+    if (value == nullptr) return {};
+    std::vector<int> list;
+    const bool is_list = value->is_array() && value->size() <= kMostLayers;
+    for (const json& entry : is_list ? *value : json::array()) {
+      if (entry.is_number_integer() && entry >= 0 && entry <= kMostLayers)
+        list.push_back(entry.get<int>());
+    }
+    if (!is_list || list.size() != value->size())
+      problem(key,
+              fmt::format("{} is not a list of counts from 0 to {}", shown(*value), kMostLayers));
+    return list;
   }
 
   bool flag(std::string_view key, bool otherwise) {
@@ -176,7 +221,8 @@ void set_biases(Config& config, const Family& family, proto::Model& model) {
                                 ? family.default_qkv_bias
                                 : config.flag(family.qkv_bias_key, family.default_qkv_bias);
   const bool is_llama = family.model_type == "llama";
-  const bool has_mlp_bias = is_llama ? config.flag("mlp_bias", false) : family.has_output_bias;
+  const bool is_neox = family.model_type == "gpt_neox";
+  const bool has_mlp_bias = is_llama ? config.flag("mlp_bias", false) : is_neox;
   const bool has_output_bias = has_qkv_bias && family.has_output_bias;
   if (has_output_bias != has_mlp_bias)
     config.problem(is_llama ? "mlp_bias" : family.qkv_bias_key,
@@ -184,6 +230,72 @@ void set_biases(Config& config, const Family& family, proto::Model& model) {
                    "modelled");
   model.set_add_bias_linear(has_output_bias && has_mlp_bias);
   model.set_add_qkv_bias(has_qkv_bias && !has_output_bias);
+}
+
+/// moe_layer_freq of a family whose experts begin behind `first_dense` layers.
+std::string dense_then_experts(int first_dense, int num_layers) {
+  const int dense = std::min(first_dense, num_layers);
+  return fmt::format("([0]*{}+[1]*{})", dense, num_layers - dense);
+}
+
+/// Qwen: every decoder_sparse_step-th layer, but for those in mlp_only_layers.
+std::string qwen_layers(Config& config, int num_layers) {
+  const int step = std::max(config.number("decoder_sparse_step", 1), 1);
+  const std::vector<int> dense = config.numbers("mlp_only_layers");
+  if (step == 1 && dense.empty()) return "";
+  std::string layers;
+  for (int layer = 0; layer < num_layers; ++layer) {
+    const bool is_dense = std::find(dense.begin(), dense.end(), layer) != dense.end();
+    layers += layer == 0 ? "" : ",";
+    layers += !is_dense && (layer + 1) % step == 0 ? "1" : "0";
+  }
+  return "[" + layers + "]";
+}
+
+void set_mixtral_experts(Config& config, proto::Model& model) {
+  config.set_required_count("num_local_experts", "num_experts", model);
+  config.set_count("intermediate_size", "moe_ffn_hidden_size", model);
+}
+
+void set_qwen_experts(Config& config, proto::Model& model) {
+  config.set_required_count("num_experts", "num_experts", model);
+  config.set_required_count("moe_intermediate_size", "moe_ffn_hidden_size", model);
+  config.set_count("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", model);
+  if (model.has_moe_shared_expert_intermediate_size()) model.set_moe_shared_expert_gate(true);
+  const std::string layers = qwen_layers(config, model.num_layers());
+  if (!layers.empty()) model.set_moe_layer_freq(layers);
+}
+
+/// DeepSeek, with the attention that goes with it.
+void set_deepseek_experts(Config& config, proto::Model& model) {
+  model.set_multi_latent_attention(true);
+  model.clear_num_query_groups();
+  config.set_count("q_lora_rank", "q_lora_rank", model);
+  config.set_required_count("kv_lora_rank", "kv_lora_rank", model);
+  config.set_required_count("qk_nope_head_dim", "qk_head_dim", model);
+  config.set_required_count("qk_rope_head_dim", "qk_pos_emb_head_dim", model);
+  config.set_required_count("v_head_dim", "v_head_dim", model);
+  model.set_kv_channels(model.v_head_dim());
+  config.set_required_count("n_routed_experts", "num_experts", model);
+  config.set_required_count("moe_intermediate_size", "moe_ffn_hidden_size", model);
+  const int num_shared = config.number("n_shared_experts", 0);
+  if (num_shared > 0)
+    model.set_moe_shared_expert_intermediate_size(num_shared * model.moe_ffn_hidden_size());
+  if (config.number("moe_layer_freq", 1) != 1)
+    config.problem("moe_layer_freq", "is not modelled; only 1 is");
+  model.set_moe_layer_freq(
+      dense_then_experts(config.number("first_k_dense_replace", 0), model.num_layers()));
+  if (config.word("topk_method") == "noaux_tc") model.set_moe_router_enable_expert_bias(true);
+  const int num_mtp = config.number("num_nextn_predict_layers", 0);
+  if (num_mtp > 0) model.set_mtp_num_layers(num_mtp);
+}
+
+void set_experts(Config& config, Experts experts, proto::Model& model) {
+  if (experts == Experts::none) return;
+  if (experts == Experts::mixtral) set_mixtral_experts(config, model);
+  if (experts == Experts::qwen) set_qwen_experts(config, model);
+  if (experts == Experts::deepseek) set_deepseek_experts(config, model);
+  config.set_required_count("num_experts_per_tok", "moe_router_topk", model);
 }
 
 void set_fields(Config& config, const Family& family, proto::Model& model) {
@@ -202,6 +314,8 @@ void set_fields(Config& config, const Family& family, proto::Model& model) {
   model.set_hidden_dropout(config.share(family.hidden_dropout_key));
   model.set_attention_dropout(config.share(family.attention_dropout_key));
   set_biases(config, family, model);
+  if (family.has_qk_norm) model.set_qk_layernorm(true);
+  set_experts(config, family.experts, model);
   check_activation(config, family);
 }
 

@@ -62,6 +62,131 @@ constexpr std::array kPresets = {
       untie_embeddings_and_output_weights: true add_bias_linear: false add_qkv_bias: true
       hidden_dropout: 0 attention_dropout: 0
     )"},
+    // Qwen2.5-VL 7B: Bai et al. 2025, "Qwen2.5-VL Technical Report", table 1, and its config.json.
+    // The tower's MLP has three matrices of 3,420; two of 5,130 are as many. num_patches: 1,024
+    // tokens of an image of 896 x 896 pixels.
+    Preset{"qwen2.5-vl-7b", R"(
+      num_layers: 28 hidden_size: 3584 ffn_hidden_size: 18944 num_attention_heads: 28
+      num_query_groups: 4 vocab_size: 152064 max_position_embeddings: 128000
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false add_qkv_bias: true
+      hidden_dropout: 0 attention_dropout: 0
+      vision { num_layers: 32 hidden_size: 1280 ffn_hidden_size: 5130 num_attention_heads: 16
+               patch_dim: 14 num_patches: 4096 projector_ffn_hidden_size: 5120
+               spatial_merge_size: 2 }
+    )"},
+    // Qwen3: Yang et al. 2025, "Qwen3 Technical Report", tables 1 and 2, and the config.json files
+    // (151,936 rows; a head of 128 whatever the width).
+    Preset{"qwen3-8b", R"(
+      num_layers: 36 hidden_size: 4096 ffn_hidden_size: 12288 num_attention_heads: 32
+      num_query_groups: 8 kv_channels: 128 vocab_size: 151936 max_position_embeddings: 40960
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+    )"},
+    Preset{"qwen3-32b", R"(
+      num_layers: 64 hidden_size: 5120 ffn_hidden_size: 25600 num_attention_heads: 64
+      num_query_groups: 8 kv_channels: 128 vocab_size: 151936 max_position_embeddings: 40960
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+    )"},
+    Preset{"qwen3-30b-a3b", R"(
+      num_layers: 48 hidden_size: 2048 ffn_hidden_size: 6144 num_attention_heads: 32
+      num_query_groups: 4 kv_channels: 128 vocab_size: 151936 max_position_embeddings: 40960
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 128 moe_ffn_hidden_size: 768 moe_router_topk: 8
+    )"},
+    Preset{"qwen3-235b-a22b", R"(
+      num_layers: 94 hidden_size: 4096 ffn_hidden_size: 12288 num_attention_heads: 64
+      num_query_groups: 4 kv_channels: 128 vocab_size: 151936 max_position_embeddings: 40960
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 128 moe_ffn_hidden_size: 1536 moe_router_topk: 8
+    )"},
+    // Mixtral: Jiang et al. 2024, "Mixtral of Experts", table 1, and the config.json files.
+    Preset{"mixtral-8x7b", R"(
+      num_layers: 32 hidden_size: 4096 ffn_hidden_size: 14336 num_attention_heads: 32
+      num_query_groups: 8 vocab_size: 32000 max_position_embeddings: 32768
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 8 moe_ffn_hidden_size: 14336 moe_router_topk: 2
+    )"},
+    Preset{"mixtral-8x22b", R"(
+      num_layers: 56 hidden_size: 6144 ffn_hidden_size: 16384 num_attention_heads: 48
+      num_query_groups: 8 vocab_size: 32768 max_position_embeddings: 65536
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 8 moe_ffn_hidden_size: 16384 moe_router_topk: 2
+    )"},
+    // DeepSeek-V2: DeepSeek-AI 2024, section 3.1.2 and appendix B (Lite), and the config.json
+    // files. The norms of the compressed queries, keys and values are Megatron's qk_layernorm.
+    Preset{"deepseek-v2-lite", R"(
+      num_layers: 27 hidden_size: 2048 ffn_hidden_size: 10944 num_attention_heads: 16
+      kv_channels: 128 vocab_size: 102400 max_position_embeddings: 163840
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      multi_latent_attention: true kv_lora_rank: 512 qk_head_dim: 128 qk_pos_emb_head_dim: 64
+      v_head_dim: 128
+      num_experts: 64 moe_layer_freq: '([0]*1+[1]*26)' moe_ffn_hidden_size: 1408
+      moe_router_topk: 6 moe_shared_expert_intermediate_size: 2816
+    )"},
+    Preset{"deepseek-v2", R"(
+      num_layers: 60 hidden_size: 5120 ffn_hidden_size: 12288 num_attention_heads: 128
+      kv_channels: 128 vocab_size: 102400 max_position_embeddings: 163840
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      multi_latent_attention: true q_lora_rank: 1536 kv_lora_rank: 512 qk_head_dim: 128
+      qk_pos_emb_head_dim: 64 v_head_dim: 128
+      num_experts: 160 moe_layer_freq: '([0]*1+[1]*59)' moe_ffn_hidden_size: 1536
+      moe_router_topk: 6 moe_shared_expert_intermediate_size: 3072
+    )"},
+    // DeepSeek-V3: DeepSeek-AI 2024, section 4.2, and the config.json, one MTP layer included.
+    Preset{"deepseek-v3", R"(
+      num_layers: 61 hidden_size: 7168 ffn_hidden_size: 18432 num_attention_heads: 128
+      kv_channels: 128 vocab_size: 129280 max_position_embeddings: 163840
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      multi_latent_attention: true q_lora_rank: 1536 kv_lora_rank: 512 qk_head_dim: 128
+      qk_pos_emb_head_dim: 64 v_head_dim: 128
+      num_experts: 256 moe_layer_freq: '([0]*3+[1]*58)' moe_ffn_hidden_size: 2048
+      moe_router_topk: 8 moe_router_enable_expert_bias: true
+      moe_shared_expert_intermediate_size: 2048 mtp_num_layers: 1
+    )"},
+    // Moonlight: Liu et al. 2025, "Muon is Scalable for LLM Training", and its config.json.
+    Preset{"moonlight-16b", R"(
+      num_layers: 27 hidden_size: 2048 ffn_hidden_size: 11264 num_attention_heads: 16
+      kv_channels: 128 vocab_size: 163840 max_position_embeddings: 8192
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      multi_latent_attention: true kv_lora_rank: 512 qk_head_dim: 128 qk_pos_emb_head_dim: 64
+      v_head_dim: 128
+      num_experts: 64 moe_layer_freq: '([0]*1+[1]*26)' moe_ffn_hidden_size: 1408
+      moe_router_topk: 6 moe_router_enable_expert_bias: true
+      moe_shared_expert_intermediate_size: 2816
+    )"},
+    // Kimi K2: Kimi Team 2025, section 2.3 and table 2, and its config.json.
+    Preset{"kimi-k2", R"(
+      num_layers: 61 hidden_size: 7168 ffn_hidden_size: 18432 num_attention_heads: 64
+      kv_channels: 128 vocab_size: 163840 max_position_embeddings: 131072
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false qk_layernorm: true
+      hidden_dropout: 0 attention_dropout: 0
+      multi_latent_attention: true q_lora_rank: 1536 kv_lora_rank: 512 qk_head_dim: 128
+      qk_pos_emb_head_dim: 64 v_head_dim: 128
+      num_experts: 384 moe_layer_freq: '([0]*1+[1]*60)' moe_ffn_hidden_size: 2048
+      moe_router_topk: 8 moe_router_enable_expert_bias: true
+      moe_shared_expert_intermediate_size: 2048
+    )"},
     // GPT-NeoX-20B: Black et al. 2022, table 1, and the model's config.json, whose embedding has
     // 50,432 rows (50,257 tokens, padded by its authors).
     Preset{"gpt-neox-20b", R"(

@@ -1,4 +1,4 @@
-// Hugging Face config.json of the four families, and what is said of the others.
+// Hugging Face config.json of the families that are read, and what is said of the others.
 #include "spec/hf_config.h"
 
 #include <gtest/gtest.h>
@@ -66,6 +66,80 @@ TEST(HfConfig, Qwen2HasABiasOnQueryKeyAndValueAlone) {
                preset("qwen2-7b"));
 }
 
+TEST(HfConfig, MixtralHasExpertsInEveryLayer) {
+  expect_equal(read(R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
+    "attention_dropout": 0.0, "hidden_act": "silu", "hidden_size": 4096,
+    "intermediate_size": 14336, "max_position_embeddings": 32768, "num_attention_heads": 32,
+    "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8,
+    "num_local_experts": 8, "tie_word_embeddings": false, "vocab_size": 32000})"),
+               preset("mixtral-8x7b"));
+}
+
+TEST(HfConfig, Qwen3HasNormsOfQueryAndKey) {
+  expect_equal(read(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
+    "attention_bias": false, "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu",
+    "hidden_size": 5120, "intermediate_size": 25600, "max_position_embeddings": 40960,
+    "num_attention_heads": 64, "num_hidden_layers": 64, "num_key_value_heads": 8,
+    "tie_word_embeddings": false, "vocab_size": 151936})"),
+               preset("qwen3-32b"));
+}
+
+constexpr const char* kQwen3Moe = R"({"architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe", "attention_bias": false, "attention_dropout": 0.0,
+    "decoder_sparse_step": 1, "head_dim": 128, "hidden_act": "silu", "hidden_size": 2048,
+    "intermediate_size": 6144, "max_position_embeddings": 40960, "mlp_only_layers": [],
+    "moe_intermediate_size": 768, "num_attention_heads": 32, "num_experts": 128,
+    "num_experts_per_tok": 8, "num_hidden_layers": 48, "num_key_value_heads": 4,
+    "tie_word_embeddings": false, "vocab_size": 151936})";
+
+TEST(HfConfig, QwensSparseStepAndDenseLayersSayWhichLayersHaveExperts) {
+  expect_equal(read(kQwen3Moe), preset("qwen3-30b-a3b"));
+  const auto layers = [](const std::string& fields) {
+    return read(R"({"model_type": "qwen2_moe", "hidden_size": 64, "intermediate_size": 128,
+      "num_attention_heads": 4, "num_hidden_layers": 5, "vocab_size": 256, "num_experts": 4,
+      "moe_intermediate_size": 32, "num_experts_per_tok": 2, )" +
+                fields + "}")
+        .moe_layer_freq();
+  };
+  EXPECT_EQ(layers(R"("decoder_sparse_step": 2)"), "[0,1,0,1,0]");
+  EXPECT_EQ(layers(R"("mlp_only_layers": [0, 3])"), "[0,1,1,0,1]");
+  const proto::Model shared = read(R"({"model_type": "qwen2_moe", "hidden_size": 64,
+      "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 5,
+      "vocab_size": 256, "num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2,
+      "shared_expert_intermediate_size": 128})");
+  EXPECT_EQ(shared.moe_shared_expert_intermediate_size(), 128);
+  EXPECT_TRUE(shared.moe_shared_expert_gate());
+  EXPECT_TRUE(shared.add_qkv_bias());
+}
+
+std::string deepseek(const std::string& changes) {
+  return R"({"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false,
+    "attention_dropout": 0.0, "first_k_dense_replace": 3, "hidden_act": "silu",
+    "hidden_size": 7168, "intermediate_size": 18432, "kv_lora_rank": 512,
+    "max_position_embeddings": 163840, "moe_intermediate_size": 2048, "n_routed_experts": 256,
+    "n_shared_experts": 1, "num_attention_heads": 128, "num_experts_per_tok": 8,
+    "num_hidden_layers": 61, "num_key_value_heads": 128, "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64, "tie_word_embeddings": false, "topk_method": "noaux_tc",
+    "v_head_dim": 128, "vocab_size": 129280, )" +
+         changes + "}";
+}
+
+TEST(HfConfig, DeepSeekHasLatentAttentionAndExpertsBehindItsFirstLayers) {
+  expect_equal(read(deepseek(R"("model_type": "deepseek_v3", "moe_layer_freq": 1,
+                                "q_lora_rank": 1536, "num_nextn_predict_layers": 1)")),
+               preset("deepseek-v3"));
+  // Without compressed queries; Kimi K2's own model_type goes with the architecture.
+  const proto::Model plain =
+      read(deepseek(R"("model_type": "kimi_k2", "q_lora_rank": null, "moe_layer_freq": 1)"));
+  EXPECT_FALSE(plain.has_q_lora_rank());
+  EXPECT_FALSE(plain.has_mtp_num_layers());
+  EXPECT_EQ(problems_of(deepseek(R"("moe_layer_freq": 2)")),
+            "config.json: moe_layer_freq: is not modelled; only 1 is");
+  EXPECT_EQ(problems_of(deepseek(R"("q_lora_rank": 0, "first_k_dense_replace": -1)")),
+            "config.json: q_lora_rank: \"0\" is not a count from 1 to 1048576\n"
+            "config.json: first_k_dense_replace: \"-1\" is not a count from 0 to 10000");
+}
+
 TEST(HfConfig, GptNeoXHasLayerNormBiasesAndGelu) {
   expect_equal(read(R"({"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox",
     "hidden_act": "gelu_fast", "hidden_size": 6144, "intermediate_size": 24576,
@@ -86,12 +160,14 @@ TEST(HfConfig, HeadDimTiedEmbeddingsAndBiasesAreRead) {
 }
 
 TEST(HfConfig, AnUnknownArchitectureListsWhatIsKnown) {
-  EXPECT_EQ(problems_of(R"({"architectures": ["MixtralForCausalLM"]})"),
-            "config.json: architectures: \"MixtralForCausalLM\" is not modelled; one of: "
-            "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, GPTNeoXForCausalLM");
+  const std::string known =
+      "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, MixtralForCausalLM, "
+      "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, DeepseekV2ForCausalLM, "
+      "DeepseekV3ForCausalLM, GPTNeoXForCausalLM";
+  EXPECT_EQ(problems_of(R"({"architectures": ["GemmaForCausalLM"]})"),
+            "config.json: architectures: \"GemmaForCausalLM\" is not modelled; one of: " + known);
   EXPECT_EQ(problems_of("{}"),
-            "config.json: architectures: does not name one architecture; one of: "
-            "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, GPTNeoXForCausalLM");
+            "config.json: architectures: does not name one architecture; one of: " + known);
 }
 
 TEST(HfConfig, EveryProblemIsTold) {

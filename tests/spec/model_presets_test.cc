@@ -1,0 +1,66 @@
+// The presets have the sizes that their authors publish.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "ledger/ledger.h"
+#include "spec/preset.h"
+#include "spec/resolve_parts.h"
+#include "spec/scenario.pb.h"
+
+namespace pipeledger {
+namespace {
+
+/// One device, the vocabulary as its authors padded it.
+Scenario scenario_of(std::string_view preset) {
+  proto::Model written;
+  written.set_preset(std::string(preset));
+  written.set_make_vocab_size_divisible_by(1);
+  Findings findings({});
+  Scenario scenario;
+  scenario.model = resolve_model(written, {}, 1, findings);
+  EXPECT_TRUE(findings.problems.empty()) << preset;
+  scenario.train.moe_grouped_gemm = true;
+  return scenario;
+}
+
+std::int64_t count(const Scenario& scenario) {
+  return num_parameters(scenario, stage_layouts(scenario)[0]);
+}
+
+TEST(ModelPresets, HaveTheirPublishedSizes) {
+  const std::pair<std::string_view, std::int64_t> cases[] = {
+      {"llama3-8b", 8'030'261'248},         {"qwen3-8b", 8'190'735'360},
+      {"qwen3-32b", 32'762'123'264},        {"qwen3-30b-a3b", 30'532'122'624},
+      {"qwen3-235b-a22b", 235'093'634'560}, {"mixtral-8x7b", 46'702'792'704},
+      {"mixtral-8x22b", 140'630'071'296},   {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v2", 235'741'434'880},     {"moonlight-16b", 15'960'108'544},
+      {"kimi-k2", 1'026'408'209'408},
+  };
+  for (const auto& [preset, published] : cases) {
+    EXPECT_EQ(count(scenario_of(preset)), published) << preset;
+  }
+}
+
+TEST(ModelPresets, DeepSeekV3WithAndWithoutItsMtpLayer) {
+  Scenario scenario = scenario_of("deepseek-v3");
+  const std::int64_t with_mtp = count(scenario);
+  scenario.model.mtp_num_layers = 0;
+  // "671B", and "11.5B of unique parameters" of an MTP module whose embedding and output layer are
+  // the main model's: a layer of experts, the projection of 2h, and norms.
+  EXPECT_EQ(count(scenario), 671'026'404'352);
+  const std::int64_t layer = num_parameters(scenario, {.first_layer = 60, .num_layers = 1});
+  EXPECT_EQ(layer, 11'507'286'016);
+  EXPECT_EQ(with_mtp - count(scenario), layer + 2 * 7168LL * 7168 + 3 * 7168);
+}
+
+TEST(ModelPresets, EveryOneIsWhole) {
+  for (const Preset& preset : model_presets()) {
+    const Scenario scenario = scenario_of(preset.name);
+    EXPECT_GT(count(scenario), 0) << preset.name;
+    EXPECT_EQ(scenario.model.num_attention_heads % scenario.model.num_query_groups, 0);
+  }
+}
+
+}  // namespace
+}  // namespace pipeledger
