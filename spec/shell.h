@@ -1,0 +1,54 @@
+// The part of bash that launch scripts are written in: a script is read to the command it would
+// run, every word with the place where it was written.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/scenario.h"
+
+namespace pipeledger {
+
+/// Why a piece of a word is not known, and the variable that would tell it.
+struct ShellUnknown {
+  std::string name;  // of the variable; empty: there is none
+  std::string why;   // "DATA_PATH, which nothing sets"
+
+  /// "depends on DATA_PATH, which nothing sets; add --set-env DATA_PATH=value"
+  std::string sentence() const;
+};
+
+struct ShellWord {
+  std::string text;  // an unknown piece stands there as $NAME or $(command)
+  Position position;
+  std::optional<ShellUnknown> unknown;
+  /// Nothing but unquoted unknown pieces: bash drops such a word when they are empty.
+  bool may_vanish = false;
+};
+
+struct ShellCommand {
+  std::vector<ShellWord> words;
+  /// The words before it when it was a word itself: srun ... bash -c "...".
+  std::vector<ShellWord> launcher;
+};
+
+struct ShellScript {
+  std::vector<ShellCommand> commands;  // in the order they would run
+  std::vector<ShellWord> variables;    // text NAME=value, of plain ones with known values
+  std::vector<std::string> notes;      // what was decided or passed over: "train.sh:12: ..."
+};
+
+/// Runs `text` as bash would, as far as its words decide: assignments, arrays, +=, ${...} with
+/// operators, $((...)), if, case, for, while, functions, [ ], [[ ]], (( )), eval, bash -c and
+/// heredocs. Nothing is executed: other commands are written down, and what only they could tell
+/// is unknown. An if that depends on an unknown takes no branch, with a note.
+///
+/// `environment` stands before, and wins against, what the script assigns. #SBATCH lines set the
+/// variables that Slurm would. Throws InputError where bash would see no command: an open quote,
+/// an if without fi, a loop without end.
+ShellScript run_shell(std::string_view text, const std::string& file,
+                      const std::vector<Override>& environment);
+
+}  // namespace pipeledger
