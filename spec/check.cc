@@ -522,8 +522,7 @@ void check_magnitude(const Scenario& scenario, Findings& findings) {
 
 void check_idle(bool is_idle, const std::string& field, std::string_view why, Findings& findings,
                 std::initializer_list<std::string_view> depends_on) {
-  if (is_idle && findings.is_written(field))
-    findings.add(field, fmt::format("does nothing {}; remove it", why), depends_on);
+  if (is_idle) findings.add_idle(field, why, depends_on);
 }
 
 void check(const Scenario& scenario, Findings& findings) {

@@ -1,5 +1,7 @@
 #include "spec/findings.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace pipeledger {
@@ -13,8 +15,10 @@ std::string_view group_around(std::string_view path) {
 
 }  // namespace
 
-Findings::Findings(FieldReport report)
-    : problems(std::move(report.problems)), positions(std::move(report.positions)) {
+Findings::Findings(FieldReport report, bool tolerates_idle)
+    : problems(std::move(report.problems)),
+      positions(std::move(report.positions)),
+      tolerates_idle_(tolerates_idle) {
   for (const Problem& problem : problems) unsound_.insert(problem.field);
 }
 
@@ -23,6 +27,17 @@ void Findings::add(const std::string& field, std::string message,
   bool is_told = problems.size() < kMaxProblems && is_sound(field);
   for (const std::string_view other : depends_on) is_told = is_told && is_sound(other);
   if (is_told) problems.push_back(Problem{.field = field, .message = std::move(message)});
+}
+
+void Findings::add_idle(const std::string& field, std::string_view why,
+                        std::initializer_list<std::string_view> depends_on) {
+  const auto written = positions.find(field);
+  if (written == positions.end()) return;
+  if (tolerates_idle_ && written->second.file != kSetFlag) {
+    idle.push_back({.field = field, .message = fmt::format("does nothing {}", why)});
+  } else {
+    add(field, fmt::format("does nothing {}; remove it", why), depends_on);
+  }
 }
 
 void Findings::reject(const std::string& field, std::string message) {

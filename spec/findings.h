@@ -14,12 +14,16 @@ namespace pipeledger {
 
 class Findings {
  public:
-  /// Takes over what reading found: those fields are not sound.
-  explicit Findings(FieldReport report);
+  /// Takes over what reading found: those fields are not sound. `tolerates_idle`: a field that
+  /// does nothing is a note, as Megatron's flags may; --set is never idle.
+  explicit Findings(FieldReport report, bool tolerates_idle = false);
 
   /// A problem with `field`; not told when the field, or another that it depends on, is not sound.
   void add(const std::string& field, std::string message,
            std::initializer_list<std::string_view> depends_on = {});
+  /// A field that is written and does nothing, for the reason `why`.
+  void add_idle(const std::string& field, std::string_view why,
+                std::initializer_list<std::string_view> depends_on = {});
   /// A problem after which nothing else is told about `field` or what lies in it.
   void reject(const std::string& field, std::string message);
   /// Problems of another file, after which nothing else is told about `field`.
@@ -33,9 +37,11 @@ class Findings {
   bool is_sound(std::string_view field) const;
 
   std::vector<Problem> problems;
+  std::vector<Problem> idle;  // tolerated
   std::map<std::string, Position, std::less<>> positions;
 
  private:
+  bool tolerates_idle_ = false;
   std::set<std::string, std::less<>> unsound_;
 };
 

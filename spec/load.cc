@@ -9,6 +9,7 @@
 #include "spec/document.h"
 #include "spec/fields.h"
 #include "spec/findings.h"
+#include "spec/megatron_mapping.h"
 #include "spec/resolve.h"
 #include "spec/scenario.h"
 #include "spec/scenario.pb.h"
@@ -63,23 +64,23 @@ InputError in_file_order(std::vector<Problem> problems) {
   return InputError(std::move(problems));
 }
 
-}  // namespace
-
-Scenario parse_scenario(std::string_view text, std::string_view format,
-                        const std::filesystem::path& path, const std::vector<Override>& overrides) {
-  Node root = read_document(text, format, path.string());
-  refuse_model_config(root);
-  FieldReport report;
+/// The tree, with --set's changes made in it, as a checked scenario. `found` are problems of
+/// reading; relative paths are looked up in `folder`.
+Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<Problem> found,
+               const std::filesystem::path& folder, bool tolerates_idle,
+               std::vector<std::string>& notes) {
+  FieldReport report{.problems = std::move(found)};
   for (const Override& change : overrides) apply_override(root, change, report.problems);
   proto::Scenario written;
   read_fields(root, written, report);
   if (root.kind != Node::Kind::group) throw InputError(report.problems);
-  report.positions[""] = Position{.file = path.string()};
-  Findings findings(std::move(report));
-  Scenario scenario = resolve(written, path.parent_path(), findings);
-  scenario.name = path.stem().string();
+  report.positions[""] = Position{.file = root.position.file};
+  Findings findings(std::move(report), tolerates_idle);
+  Scenario scenario = resolve(written, folder, findings);
   check(scenario, findings);
   scenario.positions = std::move(findings.positions);
+  for (const Problem& idle : findings.idle)
+    notes.push_back(to_text(located(idle, scenario.positions)));
   if (!findings.problems.empty()) {
     for (Problem& problem : findings.problems)
       problem = located(std::move(problem), scenario.positions);
@@ -88,9 +89,57 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
   return scenario;
 }
 
+LoadedScenario parse(std::string_view text, std::string_view format,
+                     const std::filesystem::path& path, const std::vector<Override>& overrides) {
+  Node root = read_document(text, format, path.string());
+  root.position.file = path.string();
+  refuse_model_config(root);
+  LoadedScenario loaded;
+  loaded.scenario = build(root, overrides, {}, path.parent_path(), false, loaded.notes);
+  loaded.scenario.name = path.stem().string();
+  loaded.yaml = to_yaml(root);
+  return loaded;
+}
+
+MegatronCommand read_launch(const std::filesystem::path& path, const MegatronReading& reading) {
+  const std::string text = read_file(path);
+  const std::string ending = path.extension().string();
+  if (ending == ".yaml" || ending == ".yml")
+    return read_megatron_yaml(text, path.string(), reading);
+  return read_megatron_script(text, path.string(), reading);
+}
+
+}  // namespace
+
+Scenario parse_scenario(std::string_view text, std::string_view format,
+                        const std::filesystem::path& path, const std::vector<Override>& overrides) {
+  return parse(text, format, path, overrides).scenario;
+}
+
 Scenario load_scenario(const std::filesystem::path& path, const std::vector<Override>& overrides) {
+  return load_with_yaml(path, overrides).scenario;
+}
+
+LoadedScenario load_with_yaml(const std::filesystem::path& path,
+                              const std::vector<Override>& overrides) {
   const std::string format = format_of(path);
-  return parse_scenario(read_file(path), format, path, overrides);
+  return parse(read_file(path), format, path, overrides);
+}
+
+LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Override>& overrides) {
+  const MegatronReading reading{input.environment, input.ignores_unknown};
+  std::vector<MegatronCommand> commands;
+  for (const std::filesystem::path& file : input.files)
+    commands.push_back(read_launch(file, reading));
+  if (!input.flags.empty()) commands.push_back(read_megatron_flags(input.flags, reading));
+  MappedScenario mapped = map_megatron(commands, overrides);
+  LoadedScenario loaded{.notes = std::move(mapped.notes)};
+  const std::filesystem::path path = input.files.empty() ? "megatron" : input.files.back();
+  loaded.scenario = build(mapped.root, overrides, std::move(mapped.problems), path.parent_path(),
+                          true, loaded.notes);
+  loaded.scenario.name = path.stem().string();
+  loaded.yaml = to_yaml(mapped.root);
+  return loaded;
 }
 
 InputError locate(const Scenario& scenario, const InputError& error) {

@@ -15,8 +15,8 @@ enum class FlagAction { store, store_true, store_false, yes_or_no };
 enum class FlagType { text, whole, number, layer_pattern };
 
 struct MegatronFlag {
-  std::string_view names;          // by blanks: "--no-rope-fusion --disable-rope-fusion"
-  std::string_view own_dest;       // the attribute it sets, where not the first name says it
+  std::string_view names;     // by blanks: "--no-rope-fusion --disable-rope-fusion"
+  std::string_view own_dest;  // the attribute it sets, where not the first name says it
   FlagAction action;
   FlagType type;                   // of each value
   std::string_view nargs;          // "": one value; "+", "*" or a count

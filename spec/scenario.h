@@ -387,4 +387,29 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
                         const std::filesystem::path& path,
                         const std::vector<Override>& overrides = {});
 
+/// A Megatron-LM launch in place of a scenario: docs/megatron-args.md.
+struct MegatronInput {
+  /// Launch scripts, files of flags, and YAML (.yaml, .yml) with Megatron's names; what a later one
+  /// says wins.
+  std::vector<std::filesystem::path> files;
+  std::vector<std::string> flags;     // after the files
+  std::vector<Override> environment;  // variables of the scripts
+  bool ignores_unknown = false;       // flags that Megatron-LM does not have are notes
+};
+
+struct LoadedScenario {
+  Scenario scenario;
+  std::string yaml;                // the fields written, as a scenario file
+  std::vector<std::string> notes;  // what was assumed, ignored or passed over
+};
+
+/// What Megatron-LM would run: its defaults, its validation. Throws like load_scenario; a problem
+/// points at the flag, in the script that wrote it.
+LoadedScenario load_megatron(const MegatronInput& input,
+                             const std::vector<Override>& overrides = {});
+
+/// load_scenario with the fields as YAML.
+LoadedScenario load_with_yaml(const std::filesystem::path& path,
+                              const std::vector<Override>& overrides = {});
+
 }  // namespace pipeledger

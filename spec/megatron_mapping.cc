@@ -1,0 +1,685 @@
+#include "spec/megatron_mapping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "spec/fields.h"
+#include "spec/scenario.pb.h"
+
+namespace pipeledger {
+namespace {
+
+using google::protobuf::Descriptor;
+
+// ---- what the flags are to us ----
+
+/// Flags whose attribute is not a field of the same name.
+struct Renamed {
+  std::string_view dest, path;
+};
+constexpr std::array kRenamed = {
+    Renamed{"decoder_first_pipeline_num_layers", "parallel.num_layers_in_first_pipeline_stage"},
+    Renamed{"decoder_last_pipeline_num_layers", "parallel.num_layers_in_last_pipeline_stage"},
+    Renamed{"encoder_num_layers", "model.num_layers"},
+    Renamed{"encoder_seq_length", "train.seq_length"},
+    Renamed{"fp8", "train.fp8_format"},
+    Renamed{"num_virtual_stages_per_pipeline_rank",
+            "parallel.virtual_pipeline_model_parallel_size"},
+    Renamed{"overlap_p2p_comm", "sim.overlap_p2p_communication"},
+    Renamed{"overlap_p2p_comm_warmup_flush", "sim.overlap_p2p_communication_warmup_flush"},
+};
+
+/// Flags that act in `Mapper` by name.
+constexpr std::array<std::string_view, 20> kSpecial = {"attention_backend",
+                                                       "bf16",
+                                                       "checkpoint_activations",
+                                                       "cp_comm_type",
+                                                       "data_parallel_sharding_strategy",
+                                                       "fp16",
+                                                       "accumulate_allreduce_grads_in_fp32",
+                                                       "grad_reduce_in_bf16",
+                                                       "group_query_attention",
+                                                       "moe_layer_recompute",
+                                                       "num_query_groups",
+                                                       "optimizer",
+                                                       "padded_vocab_size",
+                                                       "position_embedding_type",
+                                                       "quick_geglu",
+                                                       "recompute_activations",
+                                                       "tokenizer_type",
+                                                       "use_flash_attn",
+                                                       "use_rotary_position_embeddings",
+                                                       "vocab_size"};
+
+/// What changes memory or time in Megatron and not yet here.
+constexpr std::array<std::string_view, 40> kNotModelled = {
+    "apply_rope_fusion",
+    "attention_softmax_in_fp32",
+    "bias_dropout_fusion",
+    "bias_gelu_fusion",
+    "bias_swiglu_fusion",
+    "calculate_per_token_loss",
+    "cuda_graph_impl",
+    "cuda_graph_modules",
+    "cuda_graph_scope_deprecated",
+    "ddp_average_in_collective",
+    "ddp_reduce_scatter_with_fp32_accumulation",
+    "deterministic_mode",
+    "dsa_indexer_topk",
+    "empty_unused_memory_level",
+    "ep_overlap_early_attn_memory_release",
+    "first_last_layers_bf16",
+    "fp16_lm_cross_entropy",
+    "fp8_output_proj",
+    "freeze_all_layers",
+    "hierarchical_context_parallel_sizes",
+    "keep_fp8_transpose_cache",
+    "masked_softmax_fusion",
+    "mlp_chunks_for_training",
+    "moe_flex_dispatcher_backend",
+    "moe_paged_stash",
+    "moe_permute_fusion_into_hybridep",
+    "nccl_ub",
+    "overlap_cpu_optimizer_d2h_h2d",
+    "overlap_param_gather_with_optimizer_step",
+    "rampup_batch_size",
+    "reuse_grad_buf_for_mxfp8_param_ag",
+    "squared_relu",
+    "step_batch_size_schedule",
+    "suggested_communication_unit_size",
+    "symmetric_ar_type",
+    "tp_comm_overlap",
+    "tp_comm_overlap_rs_dgrad",
+    "use_tp_pp_dp_mapping",
+    "window_attn_skip_freq",
+    "window_size",
+};
+
+/// Flags of models that are not decoder-only transformers, or of another numeric format.
+struct Refused {
+  std::string_view dest, what;
+};
+constexpr std::array kRefused = {
+    Refused{"hybrid_layer_pattern", "hybrid models (Mamba)"},
+    Refused{"hybrid_override_pattern", "hybrid models (Mamba)"},
+    Refused{"is_hybrid_model", "hybrid models (Mamba)"},
+    Refused{"decoder_num_layers", "encoder-decoder models (T5)"},
+    Refused{"decoder_seq_length", "encoder-decoder models (T5)"},
+    Refused{"experimental_attention_variant", "linear and sparse attention"},
+    Refused{"heterogeneous_layers_config_path", "layers of different widths"},
+    Refused{"heterogeneous_layers_config_encoded_json", "layers of different widths"},
+    Refused{"vision_pretraining", "vision models without a language model"},
+    Refused{"fp4", "FP4"},
+    Refused{"yaml_cfg", "a file that --yaml-cfg names; give it to --megatron-args itself"},
+};
+constexpr std::array kRefusedPrograms = {
+    Refused{"bert", "encoder-only models (BERT)"}, Refused{"t5", "encoder-decoder models (T5)"},
+    Refused{"mamba", "hybrid models (Mamba)"},     Refused{"hybrid", "hybrid models (Mamba)"},
+    Refused{"retro", "retrieval models (RETRO)"},  Refused{"vision_", "vision models"},
+    Refused{"ict", "inverse cloze models"},        Refused{"multimodal", "multimodal models"},
+    Refused{"mimo", "multimodal models"},
+};
+
+/// Sizes of vocabularies that a tokenizer's name tells; Megatron reads them from its files.
+struct Tokenizer {
+  std::string_view name;  // part of --tokenizer-type or --tokenizer-model, in small letters
+  std::int64_t vocab_size;
+};
+constexpr std::array kTokenizers = {
+    Tokenizer{"gpt2bpe", 50257}, Tokenizer{"llama2", 32000},  Tokenizer{"llama-2", 32000},
+    Tokenizer{"mixtral", 32000}, Tokenizer{"llama3", 128256}, Tokenizer{"llama-3", 128256},
+};
+
+template <std::size_t n>
+bool contains(const std::array<std::string_view, n>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+template <typename Table>
+const typename Table::value_type* find_dest(const Table& table, std::string_view dest) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.dest == dest; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::string joined(const std::vector<ShellWord>& words) {
+  std::string text;
+  for (const ShellWord& word : words) {
+    if (!text.empty()) text += ' ';
+    text += word.text;
+  }
+  return text;
+}
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string small(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// ---- the world ----
+
+/// A count of the launcher's words or the script's variables.
+struct WorldCount {
+  std::vector<std::string_view> flags;      // of torchrun, srun, mpirun, deepspeed
+  std::vector<std::string_view> variables;  // tried in order
+};
+const WorldCount kNodes = {{"--nnodes", "--nodes", "-N", "--num_nodes"},
+                           {"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"}};
+const WorldCount kGpusPerNode = {
+    {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--ntasks-per-node", "--gpus-per-node",
+     "--gpus_per_node"},
+    {"GPUS_PER_NODE", "NPROC_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_GPUS_ON_NODE"}};
+const WorldCount kWorld = {{"-np", "-n", "--ntasks"}, {"WORLD_SIZE", "SLURM_NTASKS"}};
+
+/// The word behind one of `flags`, or behind its '='.
+std::optional<ShellWord> launcher_word(const MegatronCommand& command,
+                                       const std::vector<std::string_view>& flags) {
+  const std::vector<ShellWord>& words = command.launcher;
+  for (const std::string_view flag : flags) {
+    // The innermost launcher says it last.
+    for (std::size_t i = words.size(); i-- > 0;) {
+      if (words[i].text == flag && i + 1 < words.size()) return words[i + 1];
+      if (words[i].text.starts_with(flag) && words[i].text.substr(flag.size(), 1) == "=") {
+        ShellWord value = words[i];
+        value.text = value.text.substr(flag.size() + 1);
+        return value;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ShellWord> variable(const MegatronCommand& command,
+                                  const std::vector<std::string_view>& names) {
+  for (const std::string_view name : names) {
+    for (const ShellWord& word : command.variables) {
+      if (!word.text.starts_with(name) || word.text.substr(name.size(), 1) != "=") continue;
+      ShellWord value = word;
+      value.text = value.text.substr(name.size() + 1);
+      if (whole(value.text)) return value;
+    }
+  }
+  return std::nullopt;
+}
+
+// ---- the mapping ----
+
+class Mapper {
+ public:
+  Mapper(const std::vector<MegatronCommand>& commands, const std::vector<Override>& overrides)
+      : commands_(commands) {
+    for (const Override& change : overrides) overridden_.insert(change.path);
+    out_.root = {.kind = Node::Kind::group, .position = commands.back().position};
+    where_.file = commands.front().position.file;
+    for (const MegatronCommand& command : commands) {
+      out_.problems.insert(out_.problems.end(), command.problems.begin(), command.problems.end());
+      out_.notes.insert(out_.notes.end(), command.notes.begin(), command.notes.end());
+      for (const FlagUse& use : command.uses) remember(use);
+    }
+  }
+
+  MappedScenario map() {
+    // Sections in the schema's order; an empty one is left out at the end.
+    for (const char* section : {"model", "parallel", "train", "cluster", "sim"})
+      out_.root.members.push_back(
+          {section, where_, {.kind = Node::Kind::group, .position = where_}});
+    refuse();
+    fields();
+    precision();
+    gradients();
+    attention();
+    positions_and_activation();
+    vocabulary();
+    recompute();
+    optimizer_and_sharding();
+    context();
+    world();
+    batch();
+    required();
+    tell();
+    std::erase_if(out_.root.members,
+                  [](const Member& member) { return member.value.members.empty(); });
+    return std::move(out_);
+  }
+
+ private:
+  // ---- uses ----
+
+  void remember(const FlagUse& use) {
+    const std::string dest = use.flag->dest();
+    const auto [found, is_new] = uses_.emplace(dest, &use);
+    if (is_new) {
+      order_.push_back(dest);
+      return;
+    }
+    const FlagUse& old = *found->second;
+    const bool differs = joined(old.values) != joined(use.values) || old.is_on != use.is_on;
+    if (differs && old.position.file == use.position.file)
+      out_.notes.push_back(fmt::format("{}:{}: {} is written again; this one counts",
+                                       use.position.file, use.position.line, use.name));
+    found->second = &use;
+  }
+
+  const FlagUse* find(std::string_view dest) const {
+    const auto found = uses_.find(dest);
+    return found == uses_.end() ? nullptr : found->second;
+  }
+
+  bool is_on(std::string_view dest) const {
+    const FlagUse* use = find(dest);
+    return use != nullptr && use->is_on;
+  }
+
+  /// The value written, or Megatron's default.
+  std::string text(std::string_view dest) const {
+    if (const FlagUse* use = find(dest)) return joined(use->values);
+    const MegatronFlag* flag = find_megatron_dest(dest);
+    return flag == nullptr ? "" : std::string(flag->default_value);
+  }
+
+  std::int64_t count(std::string_view dest, std::int64_t otherwise) const {
+    return whole(text(dest)).value_or(otherwise);
+  }
+
+  Position position_of(std::string_view dest) const {
+    const FlagUse* use = find(dest);
+    return use == nullptr ? where_ : use->position;
+  }
+
+  // ---- the tree ----
+
+  void problem(const Position& position, const std::string& field, std::string message) {
+    out_.problems.push_back(problem_at(position, field, std::move(message)));
+  }
+
+  void set(const std::string& path, std::string value, const Position& position) {
+    const std::size_t dot = path.find('.');
+    for (Member& section : out_.root.members) {
+      if (section.key != path.substr(0, dot)) continue;
+      const std::string key = path.substr(dot + 1);
+      Node node{.kind = Node::Kind::word, .text = std::move(value), .position = position};
+      for (Member& member : section.value.members) {
+        if (member.key != key) continue;
+        member = {key, position, std::move(node)};
+        return;
+      }
+      section.value.members.push_back({key, position, std::move(node)});
+    }
+  }
+
+  bool has(const std::string& path) const {
+    if (overridden_.contains(path)) return true;
+    const std::size_t dot = path.find('.');
+    for (const Member& section : out_.root.members)
+      if (section.key == path.substr(0, dot))
+        for (const Member& member : section.value.members)
+          if (member.key == path.substr(dot + 1)) return true;
+    return std::any_of(out_.problems.begin(), out_.problems.end(),
+                       [&](const Problem& problem) { return problem.field == path; });
+  }
+
+  /// The value of a flag as a field; what is not known is a problem of that field.
+  void set_from(const FlagUse& use, const std::string& path) {
+    used_.insert(use.flag->dest());
+    if (overridden_.contains(path)) return;
+    if (use.flag->action != FlagAction::store)
+      return set(path, use.is_on ? "true" : "false", use.position);
+    for (const ShellWord& value : use.values)
+      if (value.unknown)
+        return problem(
+            value.position, path,
+            fmt::format("{} {}, or --set {}=value", use.name, value.unknown->sentence(), path));
+    const std::string value = joined(use.values);
+    if (is_none(value)) return;
+    set(path, value, use.values.empty() ? use.position : use.values.front().position);
+  }
+
+  static bool is_none(const std::string& value) { return value == "None" || value == "null"; }
+
+  void set_from(std::string_view dest, const std::string& path) {
+    if (const FlagUse* use = find(dest)) set_from(*use, path);
+  }
+
+  // ---- section by section ----
+
+  void refuse() {
+    for (const MegatronCommand& command : commands_) {
+      for (const Refused& program : kRefusedPrograms) {
+        const std::string name = small(command.program);
+        if (name.find(program.dest) == std::string::npos) continue;
+        problem(command.position, "",
+                fmt::format("{} trains {}, which are not modelled; decoder-only models are",
+                            command.program, program.what));
+      }
+    }
+    for (const Refused& refused : kRefused) {
+      const FlagUse* use = find(refused.dest);
+      if (use == nullptr || !use->is_on || is_none(joined(use->values))) continue;
+      used_.insert(use->flag->dest());
+      problem(use->position, use->name, fmt::format("is for {}, not modelled", refused.what));
+    }
+    const FlagUse* spec = find("spec");
+    if (spec != nullptr && joined(spec->values).find("mamba") != std::string::npos)
+      problem(spec->position, "--spec", "is for hybrid models (Mamba), not modelled");
+  }
+
+  /// Everything that is a field under Megatron's own name.
+  void fields() {
+    for (const char* section : {"model", "parallel", "train"}) {
+      const Descriptor& type =
+          *proto::Scenario::descriptor()->FindFieldByName(section)->message_type();
+      for (int i = 0; i < type.field_count(); ++i) {
+        const std::string& dest = type.field(i)->name();
+        if (!contains(kSpecial, dest)) set_from(dest, fmt::format("{}.{}", section, dest));
+      }
+    }
+    for (const Renamed& renamed : kRenamed) set_from(renamed.dest, std::string(renamed.path));
+  }
+
+  void precision() {
+    used_.insert("bf16");
+    used_.insert("fp16");
+    if (is_on("bf16") && is_on("fp16"))
+      problem(position_of("fp16"), "train.precision", "--bf16 and --fp16 exclude each other");
+    const char* dest = is_on("bf16") ? "bf16" : "fp16";
+    const bool is_16_bit = is_on("bf16") || is_on("fp16");
+    set("train.precision", is_16_bit ? dest : "fp32", position_of(dest));
+  }
+
+  /// validate_args: bf16 reduces in fp32 unless told otherwise, and --grad-reduce-in-bf16 wins;
+  /// with fp16 and fp32 it is not asked.
+  void gradients() {
+    used_.insert("grad_reduce_in_bf16");
+    used_.insert("accumulate_allreduce_grads_in_fp32");
+    if (is_on("bf16") && is_on("grad_reduce_in_bf16"))
+      return set("train.grad_reduce_in_bf16", "true", position_of("grad_reduce_in_bf16"));
+    const bool is_16_bit = is_on("bf16") || is_on("fp16");
+    if (is_16_bit && is_on("accumulate_allreduce_grads_in_fp32"))
+      set("train.accumulate_allreduce_grads_in_fp32", "true",
+          position_of("accumulate_allreduce_grads_in_fp32"));
+  }
+
+  void attention() {
+    used_.insert("attention_backend");
+    used_.insert("use_flash_attn");
+    // In fp32 only the unfused kernels run, and the loader knows.
+    if (is_on("bf16") || is_on("fp16")) {
+      const std::string backend = text("attention_backend");
+      const bool is_local = text("transformer_impl") == "local" && !is_on("use_flash_attn");
+      const bool is_unfused = backend == "unfused" || backend == "local" ||
+                              (is_local && find("attention_backend") == nullptr);
+      // cuDNN's fused kernels keep what flash attention keeps; auto chooses between the two.
+      const bool is_known =
+          is_unfused || backend == "flash" || backend == "fused" || backend.ends_with("auto");
+      if (!overridden_.contains("train.attention_backend"))
+        set("train.attention_backend",
+            is_unfused ? "unfused"
+            : is_known ? "flash"
+                       : backend,
+            position_of("attention_backend"));
+    }
+    // Without --group-query-attention the number of groups is not asked.
+    used_.insert("group_query_attention");
+    used_.insert("num_query_groups");
+    if (!is_on("group_query_attention")) return;
+    if (find("num_query_groups") != nullptr) {
+      set_from("num_query_groups", "model.num_query_groups");
+    } else {
+      set("model.num_query_groups", "1", position_of("group_query_attention"));
+    }
+  }
+
+  void positions_and_activation() {
+    for (const char* dest : {"position_embedding_type", "use_rotary_position_embeddings",
+                             "add_position_embedding", "quick_geglu"})
+      used_.insert(dest);
+    const bool is_rotary = is_on("use_rotary_position_embeddings");
+    const std::string type = is_rotary ? "rope" : text("position_embedding_type");
+    // These turn queries and keys, or do nothing: no table to hold.
+    const bool has_no_table = type == "rope" || type == "yarn" || type == "mrope" || type == "none";
+    if (type == "relative")
+      problem(position_of("position_embedding_type"), "model.position_embedding_type",
+              "relative is T5's, which is not modelled; write rope or learned_absolute");
+    if (!overridden_.contains("model.position_embedding_type"))
+      set("model.position_embedding_type", has_no_table ? "rope" : type,
+          position_of("position_embedding_type"));
+    // A gated activation other than SiLU has the same matrices, but Megatron's default width of an
+    // ungated one.
+    if (!is_on("quick_geglu")) return;
+    set("model.swiglu", "true", position_of("quick_geglu"));
+    if (!has("model.ffn_hidden_size"))
+      set("model.ffn_hidden_size", std::to_string(4 * count("hidden_size", 0)),
+          position_of("hidden_size"));
+  }
+
+  void vocabulary() {
+    for (const char* dest : {"vocab_size", "padded_vocab_size", "tokenizer_type"})
+      used_.insert(dest);
+    if (find("padded_vocab_size") != nullptr) {
+      set_from("padded_vocab_size", "model.vocab_size");
+      return set("model.make_vocab_size_divisible_by", "1", position_of("padded_vocab_size"));
+    }
+    set_from("vocab_size", "model.vocab_size");
+    if (has("model.vocab_size")) return;
+    const std::string name =
+        small(text("tokenizer_type") + " " + text("tokenizer_model") + " " + text("vocab_file"));
+    for (const Tokenizer& tokenizer : kTokenizers) {
+      if (name.find(tokenizer.name) == std::string::npos) continue;
+      const char* dest = find("tokenizer_model") != nullptr ? "tokenizer_model" : "tokenizer_type";
+      out_.notes.push_back(fmt::format("model.vocab_size {} is taken, as {} says {}",
+                                       tokenizer.vocab_size, find_megatron_dest(dest)->name(),
+                                       in_quotes(text(dest))));
+      return set("model.vocab_size", std::to_string(tokenizer.vocab_size), position_of(dest));
+    }
+    problem(position_of("tokenizer_type"), "model.vocab_size",
+            "is missing: Megatron asks its tokenizer; add --set model.vocab_size=N");
+  }
+
+  /// --recompute-activations is selective; --checkpoint-activations was full, a layer at a time.
+  void recompute() {
+    for (const char* dest :
+         {"recompute_activations", "checkpoint_activations", "moe_layer_recompute"})
+      used_.insert(dest);
+    const bool is_free = !has("train.recompute_granularity");
+    if (is_on("recompute_activations"))
+      set("train.recompute_granularity", "selective", position_of("recompute_activations"));
+    if (is_on("checkpoint_activations") && is_free) {
+      const Position at = position_of("checkpoint_activations");
+      out_.notes.push_back(
+          "--checkpoint-activations, which Megatron refuses now, is read as full recompute");
+      set("train.recompute_granularity", "full", at);
+      if (!has("train.recompute_method")) set("train.recompute_method", "uniform", at);
+      if (!has("train.recompute_num_layers")) set("train.recompute_num_layers", "1", at);
+    }
+    if (is_on("moe_layer_recompute")) {
+      const Position at = position_of("moe_layer_recompute");
+      set("train.recompute_granularity", "selective", at);
+      const std::string modules =
+          find("recompute_modules") ? text("recompute_modules") : "core_attn";
+      set("train.recompute_modules", modules + " moe", at);
+    }
+  }
+
+  void optimizer_and_sharding() {
+    used_.insert("optimizer");
+    if (find("optimizer") != nullptr) {
+      const std::string name = text("optimizer");
+      set_from("optimizer", "train.optimizer");
+      if (name == "dist_muon") set("train.optimizer", "muon", position_of("optimizer"));
+    }
+    // Asked with --use-megatron-fsdp alone, whatever its default.
+    used_.insert("data_parallel_sharding_strategy");
+    if (is_on("use_megatron_fsdp"))
+      set_from("data_parallel_sharding_strategy", "train.data_parallel_sharding_strategy");
+  }
+
+  void context() {
+    const FlagUse* use = find("cp_comm_type");
+    used_.insert("cp_comm_type");
+    if (use == nullptr || use->values.empty()) return;
+    set_from(*use, "parallel.cp_comm_type");
+    // A list names a kind for each layer.
+    const std::string& first = use->values.front().text;
+    for (const ShellWord& value : use->values)
+      if (value.text != first)
+        return problem(value.position, "parallel.cp_comm_type",
+                       "differs from layer to layer, which is not modelled");
+    set("parallel.cp_comm_type", first == "allgather" ? "all_gather" : first,
+        use->values.front().position);
+  }
+
+  /// A count of the launch; nullopt when nothing says it.
+  std::optional<ShellWord> counted(const WorldCount& asked) {
+    for (auto command = commands_.rbegin(); command != commands_.rend(); ++command) {
+      if (std::optional<ShellWord> word = launcher_word(*command, asked.flags)) {
+        // An elastic range, 2:4, begins with the fewest.
+        word->text = word->text.substr(0, word->text.find(':'));
+        if (whole(word->text) || word->unknown) return word;
+      }
+    }
+    for (auto command = commands_.rbegin(); command != commands_.rend(); ++command)
+      if (const std::optional<ShellWord> word = variable(*command, asked.variables)) return word;
+    return std::nullopt;
+  }
+
+  void world() {
+    const bool is_cluster_chosen = overridden_.contains("cluster.preset");
+    if (!is_cluster_chosen) {
+      set("cluster.preset", "dgx-h100", where_);
+      out_.notes.push_back(
+          "cluster.preset dgx-h100 is taken, since Megatron's arguments name no GPU; "
+          "--set cluster.preset=NAME chooses another");
+    }
+    const bool is_decided = overridden_.contains("parallel.data_parallel_size");
+    std::optional<ShellWord> gpus = counted(kGpusPerNode);
+    if (gpus && !gpus->unknown) {
+      set_count("cluster.gpus_per_node", *gpus);
+    } else if (gpus) {
+      out_.notes.push_back(
+          fmt::format("cluster.gpus_per_node is the preset's: {}", gpus->unknown->sentence()));
+      gpus.reset();
+    }
+    if (overridden_.contains("cluster.nodes")) return;
+    const std::optional<ShellWord> nodes = counted(kNodes);
+    if (nodes && !nodes->unknown) return set_count("cluster.nodes", *nodes);
+    if (const std::optional<ShellWord> world = counted(kWorld); world && !world->unknown)
+      return set_nodes(*world, gpus);
+    if (nodes && !is_decided)
+      return problem(nodes->position, "cluster.nodes",
+                     fmt::format("{}, or --set cluster.nodes=N", nodes->unknown->sentence()));
+    if (!is_decided)
+      out_.notes.push_back(
+          "one data-parallel replica is taken, since nothing says how many nodes run; "
+          "--set cluster.nodes=N does");
+  }
+
+  void set_count(const std::string& path, const ShellWord& word) {
+    if (!overridden_.contains(path)) set(path, word.text, word.position);
+  }
+
+  void set_nodes(const ShellWord& world, const std::optional<ShellWord>& gpus) {
+    const std::int64_t per_node = gpus ? whole(gpus->text).value_or(8) : 8;
+    const std::int64_t ranks = whole(world.text).value_or(0);
+    const std::int64_t nodes = per_node > 0 ? ranks / per_node : 0;
+    if (nodes * per_node != ranks || nodes < 1)
+      return problem(world.position, "cluster.nodes",
+                     fmt::format("{} ranks are not a multiple of {} GPUs a node; "
+                                 "--set cluster.nodes=N",
+                                 ranks, per_node));
+    set("cluster.nodes", std::to_string(nodes), world.position);
+  }
+
+  /// Megatron's default: one microbatch for each replica.
+  void batch() {
+    if (has("train.global_batch_size")) return;
+    if (!has("train.micro_batch_size")) return;
+    const std::int64_t model_ranks =
+        std::max<std::int64_t>(count("tensor_model_parallel_size", 1), 1) *
+        std::max<std::int64_t>(count("pipeline_model_parallel_size", 1), 1) *
+        std::max<std::int64_t>(count("context_parallel_size", 1), 1);
+    const auto number = [&](const char* section, const char* key) -> std::int64_t {
+      for (const Member& member : out_.root.members)
+        if (member.key == section)
+          for (const Member& field : member.value.members)
+            if (field.key == key) return whole(field.value.text).value_or(0);
+      return 0;
+    };
+    const std::int64_t nodes = number("cluster", "nodes");
+    const std::int64_t per_node = number("cluster", "gpus_per_node");
+    const std::int64_t gpus =
+        std::clamp<std::int64_t>(nodes, 0, 1 << 20) * (per_node == 0 ? 8 : per_node);
+    const std::int64_t replicas =
+        model_ranks > 0 ? std::max<std::int64_t>(gpus / model_ranks, 1) : 1;
+    const std::int64_t micro = std::clamp<std::int64_t>(count("micro_batch_size", 1), 1, 65536);
+    set("train.global_batch_size", std::to_string(micro * replicas), where_);
+  }
+
+  /// Megatron's _check_arg_is_not_none, in our words.
+  void required() {
+    for (const auto& [path, flag] :
+         {std::pair("model.num_layers", "--num-layers"),
+          std::pair("model.hidden_size", "--hidden-size"),
+          std::pair("model.num_attention_heads", "--num-attention-heads"),
+          std::pair("train.seq_length", "--seq-length"),
+          std::pair("train.micro_batch_size", "--micro-batch-size")})
+      if (!has(path) && !overridden_.contains("model.preset"))
+        problem(where_, path, fmt::format("is missing; add {} N", flag));
+  }
+
+  /// What was not used, in two lines.
+  void tell() {
+    std::vector<std::string> ignored, not_modelled;
+    for (const std::string& dest : order_) {
+      const FlagUse& use = *find(dest);
+      if (used_.contains(dest)) continue;
+      for (const ShellWord& value : use.values) {
+        const std::string wrong = value.unknown ? "" : wrong_value(*use.flag, value.text);
+        if (!wrong.empty()) problem(value.position, use.name, wrong);
+      }
+      const bool is_default =
+          use.flag->action == FlagAction::store && joined(use.values) == use.flag->default_value;
+      if (contains(kNotModelled, dest) && !is_default) {
+        not_modelled.push_back(use.name);
+      } else {
+        ignored.push_back(use.name);
+      }
+    }
+    if (!not_modelled.empty())
+      out_.notes.push_back("not modelled, though memory or time depend on it: " +
+                           join(not_modelled));
+    if (!ignored.empty()) out_.notes.push_back("ignored, as it changes neither: " + join(ignored));
+  }
+
+  const std::vector<MegatronCommand>& commands_;
+  std::set<std::string, std::less<>> overridden_;
+  std::map<std::string, const FlagUse*, std::less<>> uses_;  // by dest, the last
+  std::vector<std::string> order_;                           // of the dests
+  std::set<std::string, std::less<>> used_;
+  Position where_;  // of what no flag says
+  MappedScenario out_;
+};
+
+}  // namespace
+
+MappedScenario map_megatron(const std::vector<MegatronCommand>& commands,
+                            const std::vector<Override>& overrides) {
+  return Mapper(commands, overrides).map();
+}
+
+}  // namespace pipeledger
