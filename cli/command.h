@@ -11,6 +11,7 @@ void add_ledger_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
 void add_topology_command(CLI::App& app);
 void add_view_command(CLI::App& app);
+void add_convert_command(CLI::App& app);
 void add_validate_command(CLI::App& app);
 
 }  // namespace pipeledger

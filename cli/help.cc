@@ -89,6 +89,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
@@ -133,7 +134,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   for (const CLI::App* command : app->get_subcommands({}))
     out += row(command->get_name(), command->get_description());
   for (const CLI::Option* option : in_reading_order(*app))
-    out += row(left_of(*option), text_of(*option));
+    if (!option->get_group().empty()) out += row(left_of(*option), text_of(*option));
   return fmt::format("{}\n{}\n", out, app->get_footer());
 }
 

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/problem.h"
 #include "cli/command.h"
@@ -29,6 +32,7 @@ void add_commands(CLI::App& app) {
   add_schedule_command(app);
   add_topology_command(app);
   add_view_command(app);
+  add_convert_command(app);
   add_validate_command(app);
   app.footer(
       "Examples:\n"
@@ -49,7 +53,10 @@ int parse_and_do(CLI::App& app, int argc, char** argv) {
     return kWrongInput;
   }
   try {
-    app.parse(argc, argv);
+    // CLI11 takes the words from behind.
+    std::vector<std::string> words = with_megatron_flags(argc, argv);
+    std::reverse(words.begin(), words.end());
+    app.parse(std::move(words));
   } catch (const CLI::Success& asked) {
     std::ostringstream text;
     app.exit(asked, text);

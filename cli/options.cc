@@ -15,11 +15,61 @@
 #include "base/text.h"
 
 namespace pipeledger {
+namespace {
+
+constexpr const char* kMegatronFlag = "--megatron-flag";
+
+/// "name=value" words; `example` shows one.
+std::vector<Override> pairs(const std::vector<std::string>& words, const std::string& option,
+                            const std::string& name, const std::string& example,
+                            std::vector<Problem>& problems) {
+  std::vector<Override> out;
+  for (const std::string& text : words) {
+    const std::size_t equals = text.find('=');
+    if (equals != std::string::npos && equals != 0) {
+      out.push_back({text.substr(0, equals), text.substr(equals + 1)});
+      continue;
+    }
+    problems.push_back({.field = option,
+                        .message = fmt::format("'{}' has no {} and value; write {}=value, e.g. {}",
+                                               text, name, name, example)});
+  }
+  return out;
+}
+
+void check_sources(const ScenarioOptions& options) {
+  const auto refuse = [](std::string field, std::string message) {
+    throw InputError({Problem{.field = std::move(field), .message = std::move(message)}});
+  };
+  if (!options.is_given())
+    refuse("", "SCENARIO is required, or --megatron-args FILE, or Megatron's flags after --");
+  if (!options.path.empty() && options.is_megatron())
+    refuse(options.megatron_files.empty() ? "--" : "--megatron-args",
+           fmt::format("stands in the place of a SCENARIO, and {} is one; remove one of the two",
+                       options.path));
+  if (!options.path.empty() && (!options.environment.empty() || options.skips_unknown))
+    refuse(options.skips_unknown ? "--skip-unknown" : "--set-env", "needs --megatron-args");
+}
+
+}  // namespace
 
 void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
   command.add_option("SCENARIO", options.path, "A scenario: .yaml, .json or .textproto")
-      ->required()
       ->check(not_empty());
+  command
+      .add_option("--megatron-args", options.megatron_files,
+                  "In place of SCENARIO: a Megatron launch script, a file of its flags, or YAML "
+                  "with its names; flags may follow after --")
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->allow_extra_args(false);
+  command
+      .add_option("--set-env", options.environment, "A variable of the launch script; repeatable")
+      ->type_name("N=VALUE")
+      ->allow_extra_args(false);
+  command.add_flag("--skip-unknown", options.skips_unknown,
+                   "Leave out flags that Megatron-LM does not have");
+  command.add_option(kMegatronFlag, options.megatron_flags)->group("")->allow_extra_args(false);
   command
       .add_option(
           "--set", options.overrides,
@@ -49,23 +99,38 @@ void add_format_option(CLI::App& command, std::string& format,
       ->capture_default_str();
 }
 
-Scenario load(const ScenarioOptions& options) {
-  std::vector<Override> overrides;
-  std::vector<Problem> problems;
-  for (const std::string& text : options.overrides) {
-    const std::size_t equals = text.find('=');
-    if (equals != std::string::npos && equals != 0) {
-      overrides.push_back({text.substr(0, equals), text.substr(equals + 1)});
-      continue;
-    }
-    problems.push_back({.field = "--set",
-                        .message = fmt::format("'{}' has no path and value; write path=value, "
-                                               "e.g. train.global_batch_size=64",
-                                               text)});
-  }
-  if (!problems.empty()) throw InputError(std::move(problems));
-  return load_scenario(options.path, overrides);
+std::vector<std::string> with_megatron_flags(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  const bool has_flags = std::any_of(dashes, words.end(), [](const std::string& word) {
+    return word.size() > 2 && word.starts_with("--");
+  });
+  if (!has_flags) return words;
+  std::vector<std::string> out(words.begin(), dashes);
+  for (auto word = dashes + 1; word != words.end(); ++word)
+    out.push_back(fmt::format("{}={}", kMegatronFlag, *word));
+  return out;
 }
+
+LoadedScenario load_with_text(const ScenarioOptions& options) {
+  check_sources(options);
+  std::vector<Problem> problems;
+  const std::vector<Override> overrides =
+      pairs(options.overrides, "--set", "path", "train.global_batch_size=64", problems);
+  const std::vector<Override> environment =
+      pairs(options.environment, "--set-env", "name", "NNODES=4", problems);
+  if (!problems.empty()) throw InputError(std::move(problems));
+  if (!options.is_megatron()) return load_with_text(options.path, overrides);
+  MegatronInput input{.flags = options.megatron_flags,
+                      .environment = environment,
+                      .ignores_unknown = options.skips_unknown};
+  input.files.assign(options.megatron_files.begin(), options.megatron_files.end());
+  LoadedScenario loaded = load_megatron(input, overrides);
+  for (const std::string& note : loaded.notes) fmt::print(stderr, "note: {}\n", note);
+  return loaded;
+}
+
+Scenario load(const ScenarioOptions& options) { return load_with_text(options).scenario; }
 
 void print_result(std::string_view text) {
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);

@@ -14,10 +14,22 @@ namespace pipeledger {
 struct ScenarioOptions {
   std::string path;
   std::vector<std::string> overrides;  // "path=value"
+  std::vector<std::string> megatron_files;
+  std::vector<std::string> megatron_flags;  // behind --
+  std::vector<std::string> environment;     // "NAME=value"
+  bool skips_unknown = false;
+
+  /// A Megatron launch stands in the place of SCENARIO.
+  bool is_megatron() const { return !megatron_files.empty() || !megatron_flags.empty(); }
+  bool is_given() const { return !path.empty() || is_megatron(); }
 };
 
-/// SCENARIO and --set.
+/// SCENARIO or --megatron-args and what belongs to it, and --set.
 void add_scenario_options(CLI::App& command, ScenarioOptions& options);
+
+/// Words behind `--` that are flags become values of a hidden option, so that CLI11 leaves them
+/// alone.
+std::vector<std::string> with_megatron_flags(int argc, char** argv);
 
 /// For names of files and folders: an empty one, from an unset shell variable, is an error.
 CLI::Validator not_empty();
@@ -26,8 +38,10 @@ CLI::Validator not_empty();
 void add_format_option(CLI::App& command, std::string& format,
                        const std::vector<std::string>& names, const std::string& text);
 
-/// Throws InputError, for an override without '=' too.
+/// Throws InputError, for an override without '=' too. What was assumed goes to stderr.
 Scenario load(const ScenarioOptions& options);
+/// The same, with the fields as text.
+LoadedScenario load_with_text(const ScenarioOptions& options);
 
 /// What `work` gives; its problems get the file, line and column of their fields.
 template <typename Work>

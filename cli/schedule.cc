@@ -70,9 +70,14 @@ Schedule from_file(const std::filesystem::path& file) {
 }
 
 Schedule schedule_of(const Options& options) {
+  const bool is_elsewhere = !options.name.empty() || !options.file.empty();
+  if (is_elsewhere && options.scenario.is_megatron())
+    throw InputError({{.message = "--megatron-args excludes --name and --file"}});
+  if (!options.scenario.is_given() && !options.scenario.overrides.empty())
+    throw InputError({{.message = "--set requires SCENARIO"}});
   if (!options.name.empty()) return from_flags(options);
   if (!options.file.empty()) return from_file(options.file);
-  if (!options.scenario.path.empty()) return from_scenario(options.scenario);
+  if (options.scenario.is_given()) return from_scenario(options.scenario);
   throw InputError({{.message = "which schedule? give a SCENARIO, --name or --file; --list shows "
                                 "the names"}});
 }
@@ -122,8 +127,11 @@ void print_schedule(const Options& options) {
 /// The three places a schedule can come from, of which one is given.
 void add_sources(CLI::App& command, Options& options) {
   add_scenario_options(command, options.scenario);
-  CLI::Option* scenario = command.get_option("SCENARIO")->required(false);
-  command.get_option("--set")->needs(scenario);
+  CLI::Option* scenario = command.get_option("SCENARIO");
+  // A screen holds no more rows.
+  scenario->description("A scenario, or --megatron-args FILE as in run");
+  for (const char* option : {"--megatron-args", "--set-env", "--skip-unknown"})
+    command.get_option(option)->group("");
   CLI::Option* name =
       command.add_option("--name", options.name, "A schedule of the registry")->type_name("NAME");
   command.add_option("--file", options.file, "A written schedule: a line a rank, ops as in 2F0")

@@ -59,6 +59,8 @@ void apply_override(Node& root, const Override& change, std::vector<Problem>& pr
 
 /// The tree as YAML that reads back as the same tree, a field a line.
 std::string to_yaml(const Node& root);
+/// The same as JSON.
+std::string to_json(const Node& root);
 
 /// A word as YAML's core schema reads it: null in its spellings becomes Kind::nothing.
 Node plain_word(std::string text, const Position& position);

@@ -98,6 +98,7 @@ LoadedScenario parse(std::string_view text, std::string_view format,
   loaded.scenario = build(root, overrides, {}, path.parent_path(), false, loaded.notes);
   loaded.scenario.name = path.stem().string();
   loaded.yaml = to_yaml(root);
+  loaded.json = to_json(root);
   return loaded;
 }
 
@@ -117,20 +118,23 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
 }
 
 Scenario load_scenario(const std::filesystem::path& path, const std::vector<Override>& overrides) {
-  return load_with_yaml(path, overrides).scenario;
+  return load_with_text(path, overrides).scenario;
 }
 
-LoadedScenario load_with_yaml(const std::filesystem::path& path,
+LoadedScenario load_with_text(const std::filesystem::path& path,
                               const std::vector<Override>& overrides) {
   const std::string format = format_of(path);
   return parse(read_file(path), format, path, overrides);
 }
 
 LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Override>& overrides) {
-  const MegatronReading reading{input.environment, input.ignores_unknown};
+  MegatronReading reading{.environment = input.environment,
+                          .ignores_unknown = input.ignores_unknown};
   std::vector<MegatronCommand> commands;
-  for (const std::filesystem::path& file : input.files)
+  for (const std::filesystem::path& file : input.files) {
+    reading.folder = file.has_parent_path() ? file.parent_path() : ".";
     commands.push_back(read_launch(file, reading));
+  }
   if (!input.flags.empty()) commands.push_back(read_megatron_flags(input.flags, reading));
   MappedScenario mapped = map_megatron(commands, overrides);
   LoadedScenario loaded{.notes = std::move(mapped.notes)};
@@ -139,6 +143,7 @@ LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Overr
                           true, loaded.notes);
   loaded.scenario.name = path.stem().string();
   loaded.yaml = to_yaml(mapped.root);
+  loaded.json = to_json(mapped.root);
   return loaded;
 }
 

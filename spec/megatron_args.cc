@@ -75,9 +75,13 @@ class FlagReader {
     command_.problems.push_back(problem_at(word.position, field, std::move(message)));
   }
 
+  /// Mostly what fell out of quotes: ${ARGS[@]} without them takes its words apart.
   void stray(const ShellWord& word) {
+    if (ignores_unknown_) return unknown_.push_back(in_quotes(word.text));
     problem(word, "",
-            fmt::format("{} is neither a flag nor the value of one", in_quotes(word.text)));
+            fmt::format("{} is neither a flag nor the value of one; words "
+                        "with blanks keep together in \"${{ARRAY[@]}}\" only",
+                        in_quotes(word.text)));
   }
 
   void flag(const ShellWord& word) {
@@ -227,7 +231,7 @@ std::string wrong_value(const MegatronFlag& flag, const std::string& value) {
 
 MegatronCommand read_megatron_script(std::string_view text, const std::string& file,
                                      const MegatronReading& reading) {
-  ShellScript script = run_shell(text, file, reading.environment);
+  ShellScript script = run_shell(text, file, reading.environment, reading.folder);
   MegatronCommand command;
   command.notes = std::move(script.notes);
   ShellCommand training = training_command(script, file, command.notes);

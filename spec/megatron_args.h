@@ -2,6 +2,7 @@
 // flags, as the training script's argparse would read them.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ struct MegatronCommand {
 
 struct MegatronReading {
   std::vector<Override> environment;  // --set-env
+  std::filesystem::path folder;       // of files that a script sources; empty: none is read
   bool ignores_unknown = false;       // flags that Megatron-LM does not have are told, not refused
 };
 

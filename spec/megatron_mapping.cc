@@ -640,6 +640,12 @@ class Mapper {
           std::pair("train.micro_batch_size", "--micro-batch-size")})
       if (!has(path) && !overridden_.contains("model.preset"))
         problem(where_, path, fmt::format("is missing; add {} N", flag));
+    const bool has_table = text("position_embedding_type") == "learned_absolute" &&
+                           !is_on("use_rotary_position_embeddings");
+    if (has_table && !has("model.max_position_embeddings") &&
+        !overridden_.contains("model.position_embedding_type"))
+      problem(where_, "model.max_position_embeddings",
+              "is missing; add --max-position-embeddings N, or --position-embedding-type rope");
   }
 
   /// What was not used, in two lines.

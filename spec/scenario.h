@@ -399,7 +399,7 @@ struct MegatronInput {
 
 struct LoadedScenario {
   Scenario scenario;
-  std::string yaml;                // the fields written, as a scenario file
+  std::string yaml, json;          // the fields written, as scenario files
   std::vector<std::string> notes;  // what was assumed, ignored or passed over
 };
 
@@ -408,8 +408,8 @@ struct LoadedScenario {
 LoadedScenario load_megatron(const MegatronInput& input,
                              const std::vector<Override>& overrides = {});
 
-/// load_scenario with the fields as YAML.
-LoadedScenario load_with_yaml(const std::filesystem::path& path,
+/// load_scenario with the fields as text.
+LoadedScenario load_with_text(const std::filesystem::path& path,
                               const std::vector<Override>& overrides = {});
 
 }  // namespace pipeledger

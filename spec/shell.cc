@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "spec/document.h"
 #include "spec/fields.h"
@@ -51,9 +52,26 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+ShellText letters_of_file(std::string_view text, std::int16_t file) {
+  ShellText letters;
+  letters.reserve(text.size());
+  Letter letter{.file = file, .line = 1, .column = 1};
+  for (const char c : text) {
+    letter.value = c;
+    letters.push_back(letter);
+    ++letter.column;
+    if (c == '\n') {
+      ++letter.line;
+      letter.column = 1;
+    }
+  }
+  return letters;
+}
+
 class Interpreter {
  public:
-  explicit Interpreter(ShellState& state) : state_(state) {}
+  Interpreter(ShellState& state, std::filesystem::path folder)
+      : state_(state), folder_(std::move(folder)) {}
 
   /// A whole text, to its end.
   void text(ShellText letters, const std::vector<ShellWord>& launcher = {}) {
@@ -105,9 +123,7 @@ class Interpreter {
       body.insert(body.end(), line.begin(), line.end());
       body.push_back({.value = '\n', .line = 0});
     }
-    const bool is_script = heredoc.is_script && mode == Mode::run &&
-                           state_.string_of(body).find(".py") != std::string::npos;
-    if (!is_script) return;
+    if (!heredoc.is_script || mode != Mode::run || body.empty()) return;
     state_.spend(body.size(), body.front());
     try {
       text(body, launcher_);
@@ -731,15 +747,30 @@ class Interpreter {
     if (program == "read" || program == "mapfile") return read_variables(words, at);
     if (program == "let") return let(words, at);
     if (program == "eval") return evaluate_words(words, 1, {});
-    if (program == "source" || program == ".") {
-      state_.note(at,
-                  fmt::format("{} is not read; --set-env sets what it would",
-                              in_quotes(words.size() > 1 ? state_.string_of(words[1].text) : "")));
-      return {Kind::done, ""};
-    }
+    if (program == "source" || program == ".") return source(words, at);
     const auto function = functions_.find(program);
     if (function != functions_.end()) return call(function->second, words);
     return write_down(words);
+  }
+
+  /// A file of the folder is read; of another place only its name is known.
+  ShellOutcome source(const std::vector<ShellField>& words, const Letter& at) {
+    const std::string name = words.size() > 1 ? state_.string_of(words[1].text) : "";
+    const std::filesystem::path path = folder_ / std::filesystem::path(name).filename();
+    std::error_code error;
+    const bool is_there = !folder_.empty() && !name.empty() &&
+                          std::filesystem::is_regular_file(path, error) &&
+                          std::filesystem::file_size(path, error) <= kMaxTextBytes;
+    if (!is_there) {
+      state_.note(at,
+                  fmt::format("{} is not read, as it does not stand beside the script; --set-env "
+                              "sets what it would",
+                              in_quotes(name)));
+    } else if (++num_sourced_ <= kMaxShellDepth) {
+      const std::string script = read_file(path);
+      if (!script.empty()) text(letters_of_file(script, state_.add_file(path.string())));
+    }
+    return {Kind::done, ""};
   }
 
   ShellOutcome shift() {
@@ -809,6 +840,7 @@ class Interpreter {
   }
 
   ShellState& state_;
+  std::filesystem::path folder_;
   std::shared_ptr<const ShellText> text_;
   std::map<std::string, Function> functions_;
   std::vector<Heredoc> heredocs_;
@@ -817,23 +849,8 @@ class Interpreter {
   bool is_exited_ = false, is_returned_ = false, is_broken_ = false;
   int depth_ = 0;
   int num_commands_ = 0;
+  int num_sourced_ = 0;
 };
-
-ShellText letters_of_file(std::string_view text) {
-  ShellText letters;
-  letters.reserve(text.size());
-  Letter letter{.line = 1, .column = 1};
-  for (const char c : text) {
-    letter.value = c;
-    letters.push_back(letter);
-    ++letter.column;
-    if (c == '\n') {
-      ++letter.line;
-      letter.column = 1;
-    }
-  }
-  return letters;
-}
 
 /// #SBATCH lines: what Slurm would set from them.
 void read_sbatch(std::string_view text, ShellState& state) {
@@ -884,7 +901,8 @@ void read_sbatch(std::string_view text, ShellState& state) {
 }  // namespace
 
 ShellScript run_shell(std::string_view text, const std::string& file,
-                      const std::vector<Override>& environment) {
+                      const std::vector<Override>& environment,
+                      const std::filesystem::path& folder) {
   if (text.size() > kMaxTextBytes)
     throw InputError({problem_at({.file = file}, "",
                                  fmt::format("holds {} bytes; a script has at most {}",
@@ -892,8 +910,8 @@ ShellScript run_shell(std::string_view text, const std::string& file,
                                              with_commas(kMaxTextBytes)))});
   ShellState state(file, environment);
   read_sbatch(text, state);
-  Interpreter interpreter(state);
-  if (!text.empty()) interpreter.text(letters_of_file(text));
+  Interpreter interpreter(state, folder);
+  if (!text.empty()) interpreter.text(letters_of_file(text, 0));
   return {std::move(interpreter.commands), state.plain_variables(), std::move(state.notes)};
 }
 

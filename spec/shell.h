@@ -2,6 +2,7 @@
 // run, every word with the place where it was written.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,9 +47,11 @@ struct ShellScript {
 /// is unknown. An if that depends on an unknown takes no branch, with a note.
 ///
 /// `environment` stands before, and wins against, what the script assigns. #SBATCH lines set the
-/// variables that Slurm would. Throws InputError where bash would see no command: an open quote,
-/// an if without fi, a loop without end.
+/// variables that Slurm would. Files that it sources are read from `folder`, when they are there;
+/// no others, and none when it is empty. Throws InputError where bash would see no command: an open
+/// quote, an if without fi, a loop without end.
 ShellScript run_shell(std::string_view text, const std::string& file,
-                      const std::vector<Override>& environment);
+                      const std::vector<Override>& environment,
+                      const std::filesystem::path& folder = {});
 
 }  // namespace pipeledger

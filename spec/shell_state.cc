@@ -30,8 +30,8 @@ ShellText& ShellValue::at(const std::string& key) {
 }
 
 ShellState::ShellState(std::string file, const std::vector<Override>& environment)
-    : file_(std::move(file)) {
-  const Letter at{.is_from_flag = true};
+    : files_{std::move(file), "--set-env"} {
+  const Letter at{.file = 1};
   for (const Override& variable : environment)
     given_[variable.path] = ShellValue{{{"0", letters_of(variable.value, at)}}};
 }
@@ -118,8 +118,7 @@ std::string ShellState::string_of(const ShellText& text) const {
 }
 
 Position ShellState::position_of(const Letter& letter) const {
-  if (letter.is_from_flag) return {.file = "--set-env"};
-  return {file_, letter.line, letter.column};
+  return {files_.at(static_cast<std::size_t>(letter.file)), letter.line, letter.column};
 }
 
 ShellWord ShellState::word_of(const ShellField& field) const {
@@ -152,6 +151,11 @@ void ShellState::spend(std::size_t letters, const Letter& at) {
   if (num_letters_ > kMaxShellLetters)
     fail(at, fmt::format("the script makes more than {} letters of its variables",
                          with_commas(kMaxShellLetters)));
+}
+
+std::int16_t ShellState::add_file(std::string file) {
+  files_.push_back(std::move(file));
+  return static_cast<std::int16_t>(files_.size() - 1);
 }
 
 std::vector<ShellWord> ShellState::plain_variables() const {

@@ -15,8 +15,8 @@ namespace pipeledger {
 
 struct Letter {
   char value = 0;
-  bool is_quoted = false;     // the word it stands in does not vanish when it is empty
-  bool is_from_flag = false;  // written in --set-env, not in the script
+  bool is_quoted = false;  // the word it stands in does not vanish when it is empty
+  std::int16_t file = 0;   // in ShellState::files: where it was written
   std::int32_t line = 0;
   std::int32_t column = 0;
   std::int32_t unknown = -1;  // in ShellState::unknowns: stands for a text that is not known
@@ -71,7 +71,9 @@ class ShellState {
   /// Counts letters made; fails when a script makes more than any would.
   void spend(std::size_t letters, const Letter& at);
 
-  const std::string& file() const { return file_; }
+  const std::string& file() const { return files_.front(); }
+  /// A further file that is read; its number.
+  std::int16_t add_file(std::string file);
   std::vector<ShellWord> plain_variables() const;
 
   struct Unknown : ShellUnknown {
@@ -82,7 +84,7 @@ class ShellState {
   std::vector<ShellText> arguments;  // $1, $2, ... of the function that runs
 
  private:
-  std::string file_;
+  std::vector<std::string> files_;  // the script, --set-env, what the script sources
   std::map<std::string, ShellValue> given_;
   std::map<std::string, ShellValue> variables_;
   std::map<std::string, std::string> not_assigned_;  // name -> why
