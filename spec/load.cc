@@ -64,6 +64,15 @@ InputError in_file_order(std::vector<Problem> problems) {
   return InputError(std::move(problems));
 }
 
+/// Leaves out a field that does nothing, "section.field".
+void remove_field(Node& root, const std::string& path) {
+  const std::size_t dot = path.find('.');
+  for (Member& section : root.members)
+    if (section.key == path.substr(0, dot))
+      std::erase_if(section.value.members,
+                    [&](const Member& member) { return member.key == path.substr(dot + 1); });
+}
+
 /// The tree, with --set's changes made in it, as a checked scenario. `found` are problems of
 /// reading; relative paths are looked up in `folder`.
 Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<Problem> found,
@@ -79,8 +88,10 @@ Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<P
   Scenario scenario = resolve(written, folder, findings);
   check(scenario, findings);
   scenario.positions = std::move(findings.positions);
-  for (const Problem& idle : findings.idle)
+  for (const Problem& idle : findings.idle) {
     notes.push_back(to_text(located(idle, scenario.positions)));
+    remove_field(root, idle.field);
+  }
   if (!findings.problems.empty()) {
     for (Problem& problem : findings.problems)
       problem = located(std::move(problem), scenario.positions);

@@ -201,12 +201,14 @@ ShellCommand training_command(const ShellScript& script, const std::string& file
     for (const std::string& note : notes) problems.push_back({.message = note});
     throw InputError(std::move(problems));
   }
-  std::vector<std::string> others;
-  for (const ShellCommand& command : script.commands)
-    if (&command != best && 2 * num_known(command) > most) others.push_back(line_of(command));
-  if (!others.empty())
-    notes.push_back(fmt::format("{}: of several commands that train, this one is read; others: {}",
-                                line_of(*best), join(others)));
+  const auto num_training =
+      std::count_if(script.commands.begin(), script.commands.end(),
+                    [&](const ShellCommand& command) { return 2 * num_known(command) > most; });
+  if (num_training > 1)
+    notes.push_back(
+        fmt::format("{}: {} commands train; this one, the first with the most flags, "
+                    "is read",
+                    line_of(*best), num_training));
   return *best;
 }
 

@@ -224,7 +224,7 @@ class Mapper {
  public:
   Mapper(const std::vector<MegatronCommand>& commands, const std::vector<Override>& overrides)
       : commands_(commands) {
-    for (const Override& change : overrides) overridden_.insert(change.path);
+    for (const Override& change : overrides) overridden_[change.path] = change.value;
     out_.root = {.kind = Node::Kind::group, .position = commands.back().position};
     where_.file = commands.front().position.file;
     for (const MegatronCommand& command : commands) {
@@ -482,6 +482,7 @@ class Mapper {
     for (const Tokenizer& tokenizer : kTokenizers) {
       if (name.find(tokenizer.name) == std::string::npos) continue;
       const char* dest = find("tokenizer_model") != nullptr ? "tokenizer_model" : "tokenizer_type";
+      used_.insert(dest);
       out_.notes.push_back(fmt::format("model.vocab_size {} is taken, as {} says {}",
                                        tokenizer.vocab_size, find_megatron_dest(dest)->name(),
                                        in_quotes(text(dest))));
@@ -605,29 +606,39 @@ class Mapper {
     set("cluster.nodes", std::to_string(nodes), world.position);
   }
 
+  /// The number at `path`, of --set or of the flags; `otherwise` when there is none.
+  std::int64_t number_at(const std::string& path, std::int64_t otherwise) const {
+    const auto changed = overridden_.find(path);
+    if (changed != overridden_.end()) return whole(changed->second).value_or(otherwise);
+    const std::size_t dot = path.find('.');
+    for (const Member& section : out_.root.members)
+      if (section.key == path.substr(0, dot))
+        for (const Member& field : section.value.members)
+          if (field.key == path.substr(dot + 1)) return whole(field.value.text).value_or(otherwise);
+    return otherwise;
+  }
+
   /// Megatron's default: one microbatch for each replica.
   void batch() {
     if (has("train.global_batch_size")) return;
-    if (!has("train.micro_batch_size")) return;
-    const std::int64_t model_ranks =
-        std::max<std::int64_t>(count("tensor_model_parallel_size", 1), 1) *
-        std::max<std::int64_t>(count("pipeline_model_parallel_size", 1), 1) *
-        std::max<std::int64_t>(count("context_parallel_size", 1), 1);
-    const auto number = [&](const char* section, const char* key) -> std::int64_t {
-      for (const Member& member : out_.root.members)
-        if (member.key == section)
-          for (const Member& field : member.value.members)
-            if (field.key == key) return whole(field.value.text).value_or(0);
-      return 0;
+    const auto size = [&](const char* path) {
+      return std::clamp<std::int64_t>(number_at(path, 1), 1, 1 << 20);
     };
-    const std::int64_t nodes = number("cluster", "nodes");
-    const std::int64_t per_node = number("cluster", "gpus_per_node");
+    const std::int64_t ranks_of_a_replica = size("parallel.tensor_model_parallel_size") *
+                                            size("parallel.pipeline_model_parallel_size") *
+                                            size("parallel.context_parallel_size");
     const std::int64_t gpus =
-        std::clamp<std::int64_t>(nodes, 0, 1 << 20) * (per_node == 0 ? 8 : per_node);
+        number_at("cluster.nodes", 0) == 0
+            ? 0
+            : size("cluster.nodes") *
+                  std::clamp<std::int64_t>(number_at("cluster.gpus_per_node", 8), 1, 65536);
     const std::int64_t replicas =
-        model_ranks > 0 ? std::max<std::int64_t>(gpus / model_ranks, 1) : 1;
-    const std::int64_t micro = std::clamp<std::int64_t>(count("micro_batch_size", 1), 1, 65536);
-    set("train.global_batch_size", std::to_string(micro * replicas), where_);
+        number_at("parallel.data_parallel_size",
+                  std::max<std::int64_t>(gpus / std::max<std::int64_t>(ranks_of_a_replica, 1), 1));
+    set("train.global_batch_size",
+        std::to_string(size("train.micro_batch_size") *
+                       std::clamp<std::int64_t>(replicas, 1, 1 << 20)),
+        where_);
   }
 
   /// Megatron's _check_arg_is_not_none, in our words.
@@ -673,9 +684,9 @@ class Mapper {
   }
 
   const std::vector<MegatronCommand>& commands_;
-  std::set<std::string, std::less<>> overridden_;
-  std::map<std::string, const FlagUse*, std::less<>> uses_;  // by dest, the last
-  std::vector<std::string> order_;                           // of the dests
+  std::map<std::string, std::string, std::less<>> overridden_;  // by path
+  std::map<std::string, const FlagUse*, std::less<>> uses_;     // by dest, the last
+  std::vector<std::string> order_;                              // of the dests
   std::set<std::string, std::less<>> used_;
   Position where_;  // of what no flag says
   MappedScenario out_;

@@ -77,6 +77,12 @@ TEST(ExitCode, IsTwoWhenTheCommandIsUnknown) {
 TEST(ExitCode, IsTwoWhenAnArgumentIsWrong) {
   expect(2,
          {{"pipeledger run", "SCENARIO is required"},
+          {"pipeledger run examples/tiny.json -- --num-layers 2", "--: stands in the place of a "},
+          {"pipeledger run examples/tiny.json --set-env A=1", "--set-env: needs --megatron-args"},
+          {"pipeledger run --set-env A --megatron-args x.sh", "'A' has no name and value"},
+          {"pipeledger run --megatron-args none.sh", "none.sh"},
+          {"pipeledger run -- --num-layrs 2", "did you mean --num-layers?"},
+          {"pipeledger schedule --name 1f1b -- --num-layers 2", "excludes --name and --file"},
           {"pipeledger run a.yaml b.yaml", "'b.yaml' is one argument too many"},
           {"pipeledger run examples/tiny.json --set a", "--set: 'a' has no path and value"},
           {"pipeledger ledger examples/tiny.json --convention exat", "nearest: exact"},

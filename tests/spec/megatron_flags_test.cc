@@ -55,13 +55,16 @@ TEST(MegatronFlags, AreThe840OfItsSource) {
       EXPECT_EQ(flag.action, action.is_string() ? actions.at(action) : FlagAction::yes_or_no);
       EXPECT_EQ(flag.nargs, python_text(record.at("nargs")));
       EXPECT_EQ(flag.default_value, python_text(record.at("default")));
-      if (!record.at("choices").is_object())
+      if (!record.at("choices").is_object()) {
         EXPECT_EQ(flag.choices, python_text(record.at("choices")));
+      }
       const std::string type = python_text(record.at("type"));
-      if (type == "int" || type == "Optional[int]" || type == "int | None")
+      if (type == "int" || type == "Optional[int]" || type == "int | None") {
         EXPECT_EQ(flag.type, FlagType::whole);
-      if (type == "float" || type == "Optional[float]" || type == "float | None")
+      }
+      if (type == "float" || type == "Optional[float]" || type == "float | None") {
         EXPECT_EQ(flag.type, FlagType::number);
+      }
     }
   }
 }

@@ -90,7 +90,7 @@ TEST(Shell, AScriptInAWordIsRead) {
                         "EOF\n"
                         "go 1\n"),
             "[python][train.py][--x][1]\n[python][train.py][--x][1][--y]\n"
-            "[srun][python][train.py][--x][1][--z]\n[go][1]\n");
+            "[sbatch]\n[srun][python][train.py][--x][1][--z]\n[go][1]\n");
   const ShellScript script = run("srun -N 2 bash -c 'python train.py --x 1'");
   EXPECT_EQ(script.commands.at(0).launcher.at(2).text, "2");
 }

@@ -34,7 +34,7 @@ sizes=" \
     --ffn-hidden-size 10944 \
     --num-experts 64 \
     --moe-router-topk 6 \
-    --moe-layer-freq ([0]*1+[1]*26) \
+    --moe-layer-freq [0]*1+[1]*26 \
     --moe-ffn-hidden-size ${EXPERT} \
     --moe-shared-expert-intermediate-size $((${EXPERT} * ${SHARED} )) \
     --expert-model-parallel-size ${EP} \
