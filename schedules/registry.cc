@@ -22,6 +22,8 @@ const std::vector<ScheduleEntry>& schedule_registry() {
       {"zb-auto", "planned from costs, at most costs.memory_limit held", check_zb_auto, zb_auto, true},
       {"zbv", "PyTorch's ZBV, folded back over 2 chunks; p in flight, no bubble", check_zbv, zbv},
       {"zbv-auto", "ZBV planned from costs (zero-bubble repository)", check_zbv_auto, zbv_auto, true},
+      {"v-1f1b", "1f1b folded back over 2 chunks, backward whole; 2/3 of its memory", check_v_1f1b, v_1f1b},
+      {"v-auto", "folded back; the shortest of many within costs.memory_limit", check_v_auto, v_auto, true},
       {"v-half", "folded back; half of 1f1b's bubble and memory", check_v_half, v_half},
       {"v-min", "folded back; a third of 1f1b's memory", check_v_min, v_min},
       {"eager-1f1b", "1f1b with twice the warmup, so that messages hide; 2(p - r) - 1 in flight", check_eager_one_f_one_b, eager_one_f_one_b},

@@ -47,6 +47,18 @@ Schedule zbv(const ScheduleShape& shape);
 std::vector<Problem> check_zbv_auto(const ScheduleShape& shape);
 Schedule zbv_auto(const ScheduleShape& shape);
 
+/// 1F1B on the V placement, backward whole (zero-bubble repository, v1f1b.py): a building block of
+/// six columns a microbatch, whose ops move as far forward as no peak rises.
+std::vector<Problem> check_v_1f1b(const ScheduleShape& shape);
+Schedule v_1f1b(const ScheduleShape& shape);
+
+/// The schedule of shortest span among those of all building blocks whose legs move evenly from
+/// rank to rank, for a limit of the costs' activations a rank, 2p unless given (zero-bubble
+/// repository, v_auto_schedule.py): trades memory for bubble between v-min and zbv.
+/// Legal: p >= 2, a limit of 2*floor((p + 4)/3) activations at least.
+std::vector<Problem> check_v_auto(const ScheduleShape& shape);
+Schedule v_auto(const ScheduleShape& shape);
+
 /// V-Half and V-Min (Qi et al. 2024, Pipeline Parallelism with Controllable Memory), as the
 /// zero-bubble repository reorders them (zbv_greedy.py): V placement, two chunks a rank, and for
 /// m >= 2p 2*floor((p + 2)/2) and 2*floor((p + 4)/3) pairs on each rank.

@@ -162,6 +162,7 @@ TEST(UnitTimes, TheTableInTheDocsIsWhatWePlay) {
                                                                {"zb-2p", 1},
                                                                {"zbv", 2},
                                                                {"zbv-auto", 2},
+                                                               {"v-1f1b", 2},
                                                                {"v-half", 2},
                                                                {"v-min", 2},
                                                                {"dualpipev", 2},

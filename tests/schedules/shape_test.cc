@@ -123,6 +123,8 @@ TEST(ScheduleShapes, AMemoryLimitHoldsWhatTheRuleNeeds) {
             "sim.schedule_costs.memory_limit: 1.5; smallest legal: 2, or 0 for the schedule's own");
   EXPECT_EQ(said("zbv-auto", {4, 2, 8, 0, {.memory_limit = 7}}),
             "sim.schedule_costs.memory_limit: 7; smallest legal: 8, or 0 for the schedule's own");
+  EXPECT_EQ(said("v-auto", {8, 2, 8, 0, {.memory_limit = 7}}),
+            "sim.schedule_costs.memory_limit: 7; smallest legal: 8, or 0 for the schedule's own");
   EXPECT_EQ(said("zb-1p", {4, 1, 8, 0, {.memory_limit = 6}}),
             "sim.schedule_costs.memory_limit: 6, but zb-1p has its own; leave it out, or take "
             "zb-auto");
