@@ -5,18 +5,24 @@
 
 namespace pipeledger {
 
-/// Forward flops of one microbatch on one TP rank, by part. Backward needs twice as much: one GEMM
+/// Forward flops of one microbatch on one rank, by part. Backward needs twice as much: one GEMM
 /// for the input's gradient, one for the weight's.
 struct ForwardFlops {
-  Flops layer_gemms{};      // QKV, projection, both FFN layers: 2*m*n*k each
-  Flops layer_attention{};  // QK^T and the product with V, causal: half of 4*s^2*b*q
-  Flops head{};             // the output layer
+  Flops attention_gemms{};  // projections: 2*m*n*k each
+  Flops core_attention{};   // QK^T and the product with V, causal: half of 4*s^2*b*q
+  Flops mlp{};              // both FFN layers of a dense layer
+  Flops experts{};  // of a layer with experts: topk of them, shared ones, latent projections
+  Flops head{};     // the output layer
+  Flops mtp{};      // an MTP layer with its projection and its output layer
 
-  Flops layer() const { return layer_gemms + layer_attention; }
+  Flops layer(LayerKind kind) const {
+    return attention_gemms + core_attention + (kind == LayerKind::moe ? experts : mlp);
+  }
 };
 
-/// Megatron's num_floating_point_operations (training.py, core_v0.19.0), cut by t: norms, biases,
-/// activation functions and the embedding look-up count nothing.
+/// Megatron's num_floating_point_operations (training.py, core_v0.19.0), over t and c: norms (but
+/// those of latent attention and MTP), biases, activation functions, the router and the embedding
+/// look-up count nothing.
 ForwardFlops forward_flops(const Scenario& scenario);
 
 }  // namespace pipeledger

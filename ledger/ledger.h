@@ -4,7 +4,9 @@
 // born and what dies. Nothing here knows about time.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -106,6 +108,7 @@ struct SavedTensor {
   bool statistic = false;
   /// Dropped by the recompute setting in force, so it lives within backward only.
   bool recomputed = false;
+  bool offloaded = false;  // waits in host memory
 
   Bytes bytes() const;
 };
@@ -113,6 +116,8 @@ struct SavedTensor {
 /// Every tensor one microbatch leaves for backward in one decoder layer, in order of birth. With
 /// full recompute it is a checkpointed layer: all but its input are `recomputed` (of a unit of
 /// several layers only the first keeps its input).
+std::vector<SavedTensor> layer_tensors(const Scenario& scenario, LayerKind kind);
+/// The kind of the last decoder layer.
 std::vector<SavedTensor> layer_tensors(const Scenario& scenario);
 /// The same of the embedding, and of the final norm, output layer and loss.
 std::vector<SavedTensor> embedding_tensors(const Scenario& scenario);
@@ -124,17 +129,29 @@ struct Kernel {
   std::string_view name;
   Flops flops{};
   Bytes bytes{};
+  /// Makes a weight's gradient: a split backward leaves it for W.
+  bool weight = false;
+  bool fp8 = false;  // at the FP8 rate
 };
 
-enum class Collective { all_gather, reduce_scatter, all_reduce };
+enum class Collective { all_gather, reduce_scatter, all_reduce, all_to_all, ring };
 
-/// One collective of the tensor-parallel group inside an op. `bytes` is the whole buffer, before
-/// the cut (all-gather: what each rank ends up with).
-struct TensorParallelCollective {
+/// Which ranks take part, by what they share out (Megatron's names in rank order tp-cp-ep-dp-pp):
+/// expert: the ranks that hold each other's experts; expert_tensor: those that cut one expert.
+enum class CommGroup { tensor, context, expert, expert_tensor, tensor_expert };
+
+/// One collective inside an op. `bytes` is the whole buffer of one rank, before the cut:
+/// all_gather: what each rank ends up with; reduce_scatter, all_reduce: what each begins with;
+/// all_to_all: what each sends, its own part included; ring: what each hands to its neighbour, over
+/// all its turns.
+struct StepCollective {
   Collective kind = Collective::all_reduce;
+  CommGroup group = CommGroup::tensor;
   Bytes bytes{};
   /// The kernel of the same step that runs meanwhile; empty: everything waits.
   std::string_view beside = {};
+  /// Belongs to a weight's gradient: a split backward leaves it for W.
+  bool weight = false;
 };
 
 struct MemoryDelta {
@@ -142,20 +159,45 @@ struct MemoryDelta {
   Bytes bytes{};  // negative: freed
 };
 
-/// A part of an op at layer grain.
-struct OpStep {
-  std::string name;  // "layer 12", "embedding", "head"
-  enum class Kind { embedding, layer, head } kind = Kind::layer;
-  bool recompute = false;  // a forward made again inside a backward
+/// The births and deaths of one instant, in order; at most one a category.
+class MemoryDeltas {
+ public:
+  /// Adds to the category's delta; drops it if nothing remains.
+  void add(Category category, Bytes bytes);
+  const MemoryDelta* begin() const { return deltas_.data(); }
+  const MemoryDelta* end() const { return deltas_.data() + size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::array<MemoryDelta, kNumCategories> deltas_{};
+  std::size_t size_ = 0;
+};
+
+/// What a step runs. All steps of a kind share one.
+struct StepWork {
+  enum class Kind { embedding, vision, layer, head } kind = Kind::layer;
   std::vector<Kernel> kernels;
-  std::vector<TensorParallelCollective> collectives;
+  std::vector<StepCollective> collectives;
   /// ZeRO-3: the parameters the step needs whole, gathered over the data-parallel group, and the
   /// gradients it leaves to be reduced and scattered.
   Bytes gathered_parameters{};
   Bytes scattered_gradients{};
-  std::vector<MemoryDelta> at_begin;  // as the step begins
-  std::vector<MemoryDelta> at_end;    // as the step ends
+  /// Activations on their way to host memory and back, beside the step.
+  Bytes to_host{};
+  Bytes from_host{};
 };
+
+/// A part of an op at layer grain. At its begin stands, as workspace and logits, what its peak
+/// holds beyond what is kept already; at its end what is kept takes its place.
+struct OpStep {
+  std::shared_ptr<const StepWork> work;
+  int layer = -1;          // of the whole model, MTP layers behind the decoder's; -1: none
+  bool recompute = false;  // a forward made again inside a backward
+  MemoryDeltas at_begin;   // as the step begins
+  MemoryDeltas at_end;     // as the step ends
+};
+/// "layer 12", "recompute layer 12", "embedding", "vision", "head".
+std::string name(const OpStep& step);
 
 struct OpLedger {
   std::vector<OpStep> steps;  // in order of execution
@@ -166,16 +208,24 @@ struct OpLedger {
 /// What one microbatch does on one stage. Every byte that forward and backward bear also dies in
 /// them, except the gradients that backward bears under ddp_impl torch: those belong to the first
 /// microbatch of a step (later ones add in place) and die at the optimizer step.
+///
+/// `input_backward` and `weight_backward` are the two halves of a split backward: together they
+/// run and free what `backward` does; between them stands what the weights' gradients still need.
 struct ChunkLedger {
   OpLedger forward;
   OpLedger backward;
+  OpLedger input_backward;
+  OpLedger weight_backward;
   Flops model_flops_per_microbatch{};
 };
 
 /// The stage's steps, priced by the tensor ledger or by scenario.sim.convention. A stage without
 /// the embedding takes its first input from a message, so that tensor is born as its first step
-/// begins; everything else is born as its step ends, and dies as its backward step ends.
+/// begins; everything else is born as its step ends, and dies as its backward step ends. The
+/// gradient of a stage's output is a message too, and no part of its steps' workspace.
 ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage);
+/// Those of every stage, in stage order. Cheaper: what layers of a kind share is made once.
+std::vector<ChunkLedger> chunk_ledgers(const Scenario& scenario);
 
 /// Bytes of the activation (and of its gradient) that one TP rank sends to the next stage:
 /// s*b*h elements, over t with sequence parallelism (megatron.md 2.3).

@@ -1,20 +1,179 @@
-// An op as steps: first what runs (names, kernels, collectives), then what is born and dies, either
-// by the tensor ledger or by a convention's prices.
+// Ops as steps: what each kind of part runs and holds, from its tape or from a convention's prices,
+// laid out layer by layer.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
-#include "ledger/communication.h"
 #include "ledger/conventions.h"
 #include "ledger/flops.h"
-#include "ledger/kernels.h"
 #include "ledger/ledger.h"
 #include "ledger/parameters.h"
+#include "ledger/parts.h"
 #include "ledger/shape.h"
 #include "ledger/state.h"
 
 namespace pipeledger {
 namespace {
+
+using WorkKind = StepWork::Kind;
+using Work = std::shared_ptr<const StepWork>;
+
+/// One kind of part: what it holds, and what each of its steps runs.
+struct PartOps {
+  PartLife life;
+  Work forward, backward, input_backward, weight_backward;
+  Flops model_flops{};               // of a forward
+  std::int64_t num_gradients = 0;    // parameters whose gradients its backward makes
+  std::int64_t gathered_bytes = 0;   // ZeRO-3: whole parameters
+  std::int64_t scattered_bytes = 0;  // ZeRO-3: whole gradients
+};
+
+Flops kernel_flops(const OpLedger& op) {
+  Flops sum{};
+  for (const OpStep& step : op.steps) {
+    for (const Kernel& kernel : step.work->kernels) sum += kernel.flops;
+  }
+  return sum;
+}
+
+/// The part of a backward that is, or is not, for the weights' gradients.
+template <class List>
+List of_weights(const List& list, bool weight) {
+  List part;
+  for (const auto& item : list) {
+    if (item.weight == weight) part.push_back(item);
+  }
+  return part;
+}
+
+/// Everything that steps of a scenario share.
+class AllParts {
+ public:
+  explicit AllParts(const Scenario& scenario) : scenario_(scenario) {
+    exact_ = scenario.sim.convention == Convention::exact;
+    if (!exact_) prices_ = convention_prices(scenario);
+    zero3_ = scenario.train.sharding == Sharding::optim_grads_params;
+    const Model& model = scenario.model;
+    const bool has_moe = model.moe.has_value();
+    const bool all_moe = has_moe && std::all_of(model.moe->layers.begin(), model.moe->layers.end(),
+                                                [](bool is_moe) { return is_moe; });
+    const ForwardFlops flops = forward_flops(scenario);
+    if (!all_moe) dense = layer(LayerKind::dense, flops);
+    if (has_moe) moe = layer(LayerKind::moe, flops);
+    const std::int64_t shared = shares_weight() ? shared_weight() : 0;
+    embedding = make(embedding_tape(scenario), WorkKind::embedding, Flops{},
+                     num_embedding_parameters(scenario), -shared);
+    // A weight shared with the embedding gets its gradient here, where it is used last.
+    head = make(head_tape(scenario), WorkKind::head, flops.head, num_head_parameters(scenario),
+                shared);
+    if (!exact_) price(embedding, head);
+    if (model.mtp_num_layers > 0) make_mtp(flops);
+    if (model.vision) make_vision();
+  }
+
+  PartOps dense, moe, embedding, head, first_mtp, mtp;
+  PartOps vision_patches, vision_layer, vision_projector;
+
+  const PartOps& layer_part(LayerKind kind) const { return kind == LayerKind::moe ? moe : dense; }
+  bool is_exact() const { return exact_; }
+  bool is_zero3() const { return zero3_; }
+
+ private:
+  PartOps layer(LayerKind kind, const ForwardFlops& flops) const {
+    PartOps part = make(layer_tape(scenario_, kind), WorkKind::layer, flops.layer(kind),
+                        num_layer_parameters(scenario_, kind), 0);
+    if (!exact_) part.life = {.kept = {.activations = prices_.layer.value()}};
+    return part;
+  }
+
+  void price(PartOps& first, PartOps& last) const {
+    first.life = {.kept = {.activations = prices_.embedding.value()}};
+    last.life = {.kept = {.logits = prices_.head.value()}};
+  }
+
+  void make_mtp(const ForwardFlops& flops) {
+    // Away from the first stage they have an embedding of their own.
+    const std::int64_t numel = num_mtp_layer_parameters(scenario_);
+    const std::int64_t own = scenario_.parallel.pipeline_model_parallel_size > 1
+                                 ? num_embedding_parameters(scenario_)
+                                 : 0;
+    first_mtp = make(mtp_tape(scenario_, true), WorkKind::layer, flops.mtp, numel + own, 0);
+    mtp = make(mtp_tape(scenario_, false), WorkKind::layer, flops.mtp, numel, 0);
+    if (!exact_) first_mtp.life = mtp.life = layer_part(mtp_layer_kind(scenario_)).life;
+  }
+
+  void make_vision() {
+    tower_ = vision_scenario(scenario_);
+    vision_patches = make_tower(vision_patches_tape(*tower_, scenario_), 0);
+    vision_layer = make_tower(vision_layer_tape(*tower_), 0);
+    // The tower's parameters in one.
+    vision_projector =
+        make_tower(vision_projector_tape(*tower_, scenario_), num_vision_parameters(scenario_));
+    if (!exact_) vision_patches.life = vision_layer.life = vision_projector.life = {};
+  }
+
+  PartOps make_tower(const Tape& tape, std::int64_t numel) const {
+    PartOps part = make(tape, WorkKind::vision, Flops{}, numel, 0);
+    for (const Kernel& kernel : part.forward->kernels) part.model_flops += kernel.flops;
+    return part;
+  }
+
+  /// `extra`: gradients beyond those of the part's own parameters.
+  PartOps make(const Tape& tape, WorkKind kind, Flops model_flops, std::int64_t numel,
+               std::int64_t extra) const {
+    PartOps part{.life = play(tape), .model_flops = model_flops};
+    part.num_gradients = numel + extra;
+    const PartWork runs = work(tape);
+    StepWork forward{.kind = kind,
+                     .kernels = runs.forward,
+                     .collectives = runs.forward_collectives,
+                     .to_host = Bytes(part.life.offloaded.total())};
+    StepWork backward{.kind = kind,
+                      .kernels = runs.backward,
+                      .collectives = runs.backward_collectives,
+                      .from_host = Bytes(part.life.offloaded.total())};
+    if (zero3_) {
+      const Bytes whole(numel * parameter_element_bytes(scenario_));
+      forward.gathered_parameters = backward.gathered_parameters = whole;
+      backward.scattered_gradients = Bytes(part.num_gradients * gradient_element_bytes(scenario_));
+      // The conventions know nothing of gathered parameters.
+      if (exact_) {
+        part.gathered_bytes = whole.value();
+        part.scattered_bytes = backward.scattered_gradients.value();
+      }
+    }
+    StepWork input = backward;
+    input.kernels = of_weights(backward.kernels, false);
+    input.collectives = of_weights(backward.collectives, false);
+    input.scattered_gradients = Bytes{};
+    StepWork weight{.kind = kind,
+                    .kernels = of_weights(backward.kernels, true),
+                    .collectives = of_weights(backward.collectives, true),
+                    .scattered_gradients = backward.scattered_gradients};
+    part.forward = std::make_shared<const StepWork>(std::move(forward));
+    part.backward = std::make_shared<const StepWork>(std::move(backward));
+    part.input_backward = std::make_shared<const StepWork>(std::move(input));
+    part.weight_backward = std::make_shared<const StepWork>(std::move(weight));
+    return part;
+  }
+
+  /// Tied on a single pipeline rank: embedding and head are one weight.
+  bool shares_weight() const {
+    return !scenario_.model.untie_embeddings_and_output_weights &&
+           scenario_.parallel.pipeline_model_parallel_size == 1;
+  }
+  std::int64_t shared_weight() const {
+    const Shape shape = shape_of(scenario_);
+    return shape.local_vocab * shape.h;
+  }
+
+  const Scenario& scenario_;
+  std::optional<Scenario> tower_;
+  ConventionPrices prices_;
+  bool exact_ = true;
+  bool zero3_ = false;
+};
 
 /// Layers [first, last) that forward and backward treat as one. Checkpointed: forward keeps the
 /// first one's input only, and backward runs them all again first.
@@ -31,6 +190,7 @@ std::vector<Unit> units(const Scenario& scenario, const StageLayout& stage) {
   const int length = uniform ? train.recompute_num_layers : 1;
   const int end = stage.first_layer + stage.num_layers;
   std::vector<Unit> list;
+  list.reserve(static_cast<std::size_t>(stage.num_layers));
   for (int first = stage.first_layer; first < end; first += length) {
     const bool in_block = first - stage.first_layer < train.recompute_num_layers;
     list.push_back({.first = first,
@@ -40,315 +200,240 @@ std::vector<Unit> units(const Scenario& scenario, const StageLayout& stage) {
   return list;
 }
 
-OpStep layer_step(int layer) {
-  return {.name = fmt::format("layer {}", layer), .kind = OpStep::Kind::layer};
-}
-
-Flops kernel_flops(const std::vector<OpStep>& steps) {
-  Flops sum{};
-  for (const OpStep& step : steps) {
-    for (const Kernel& kernel : step.kernels) sum += kernel.flops;
-  }
-  return sum;
-}
-
-void add(std::vector<MemoryDelta>& deltas, Category category, Bytes bytes) {
-  if (bytes != Bytes{}) deltas.push_back({category, bytes});
-}
-
-/// Bytes per category of a list of tensors.
-struct Kept {
-  Bytes activations{};
-  Bytes logits{};
+/// One step's place: which part, and how much of it stays between forward and backward.
+struct Place {
+  const PartOps* part = nullptr;
+  int layer = -1;
+  bool checkpointed = false;
+  bool keeps_input = true;  // checkpointed: the first of its unit
+  int unit = -1;
 };
 
-Kept sum(const std::vector<SavedTensor>& tensors) {
-  Kept kept;
-  for (const SavedTensor& tensor : tensors) {
-    (tensor.category == Category::logits ? kept.logits : kept.activations) += tensor.bytes();
-  }
-  return kept;
-}
-
-/// What the memory of a stage's steps is made of, under the tensor ledger or a convention.
-struct Prices {
-  Bytes layer{};        // all that one layer keeps when nothing is dropped
-  Bytes layer_input{};  // of which its input, the first tensor
-  Bytes dropped{};      // of which selective recompute drops
-  Kept embedding, head;
-  Bytes head_input{};               // of head.activations: the final norm's input
-  Bytes transient_logits{};         // 16-bit logits (forward), their gradient (backward)
-  Bytes gathered_input{};           // the output layer's input, gathered over the sequence
-  bool recompute_is_priced = true;  // conventions see nothing of what recompute makes again
-};
-
-Prices exact_prices(const Scenario& scenario) {
-  const Shape shape = shape_of(scenario);
-  const std::vector<SavedTensor> layer = layer_tensors(scenario);
-  const std::vector<SavedTensor> head = head_tensors(scenario);
-  Prices prices;
-  prices.layer = sum(layer).activations;
-  prices.layer_input = layer.front().bytes();
-  if (scenario.train.recompute_granularity == RecomputeGranularity::selective) {
-    for (const SavedTensor& tensor : layer) {
-      if (tensor.recomputed) prices.dropped += tensor.bytes();
-    }
-  }
-  prices.embedding = sum(embedding_tensors(scenario));
-  prices.head = sum(head);
-  prices.head_input = head.front().bytes();
-  // The loss works on an fp32 copy; fp32 logits need none.
-  if (shape.element != 4) {
-    prices.transient_logits = Bytes(shape.tokens() * shape.local_vocab * shape.element);
-  }
-  if (shape.sequence_parallel) {
-    prices.gathered_input = Bytes(shape.tokens() * shape.h * shape.element);
-  }
-  return prices;
-}
-
-Prices prices_by_convention(const Scenario& scenario) {
-  const ConventionPrices source = convention_prices(scenario);
-  Prices prices;
-  prices.layer = source.layer;
-  prices.embedding.activations = source.embedding;
-  prices.head.logits = source.head;
-  prices.recompute_is_priced = false;
-  return prices;
-}
-
-/// Builds the two ops of one stage.
+/// Builds the ops of one stage.
 class ChunkBuilder {
  public:
-  ChunkBuilder(const Scenario& scenario, const StageLayout& stage)
-      : scenario_(scenario),
-        stage_(stage),
-        units_(units(scenario, stage)),
-        prices_(scenario.sim.convention == Convention::exact ? exact_prices(scenario)
-                                                             : prices_by_convention(scenario)),
-        layer_kernels_(layer_forward_kernels(scenario)),
-        layer_collectives_(layer_forward_collectives(scenario)),
-        layer_parameters_(num_layer_parameters(scenario)) {
-    zero3_ = scenario.train.sharding == Sharding::optim_grads_params;
+  ChunkBuilder(const Scenario& scenario, const AllParts& parts, const StageLayout& stage)
+      : scenario_(scenario), parts_(parts), stage_(stage) {
     torch_ = scenario.train.ddp_impl == DdpImpl::torch;
-    books_gathers_ = zero3_ && prices_.recompute_is_priced;
+    lay_out();
   }
 
-  ChunkLedger build() {
+  ChunkLedger build() const {
     ChunkLedger chunk;
-    chunk.forward.steps = forward();
-    chunk.backward.steps = backward();
+    forward(chunk.forward.steps);
+    backward(chunk.backward.steps, Half::both);
+    backward(chunk.input_backward.steps, Half::input);
+    backward(chunk.weight_backward.steps, Half::weight);
     set_flops(chunk);
     return chunk;
   }
 
  private:
-  std::vector<OpStep> forward() const {
-    std::vector<OpStep> steps;
-    steps.reserve(static_cast<std::size_t>(stage_.num_layers) + 2);
-    if (stage_.embedding) steps.push_back(embedding_forward());
-    for (const Unit& unit : units_) {
+  enum class Half { both, input, weight };
+
+  void lay_out() {
+    if (stage_.embedding && scenario_.model.vision) {
+      places_.push_back({.part = &parts_.vision_patches});
+      for (int i = 0; i < scenario_.model.vision->num_layers; ++i) {
+        places_.push_back({.part = &parts_.vision_layer, .layer = i});
+      }
+      places_.push_back({.part = &parts_.vision_projector});
+    }
+    if (stage_.embedding) places_.push_back({.part = &parts_.embedding});
+    int number = 0;
+    for (const Unit& unit : units(scenario_, stage_)) {
       for (int layer = unit.first; layer < unit.last; ++layer) {
-        steps.push_back(layer_forward(unit, layer));
+        places_.push_back({.part = &parts_.layer_part(layer_kind(scenario_, layer)),
+                           .layer = layer,
+                           .checkpointed = unit.checkpointed && parts_.is_exact(),
+                           .keeps_input = layer == unit.first,
+                           .unit = unit.checkpointed ? number : -1});
       }
+      ++number;
     }
-    if (stage_.head) steps.push_back(head_forward());
-    receive(steps);
-    return steps;
-  }
-
-  std::vector<OpStep> backward() const {
-    std::vector<OpStep> steps;
-    steps.reserve(2 * static_cast<std::size_t>(stage_.num_layers) + 2);
-    if (stage_.head) steps.push_back(head_backward());
-    const OpStep kernels = {.kernels = layer_backward_kernels(scenario_),
-                            .collectives = layer_backward_collectives(scenario_)};
-    for (auto unit = units_.rbegin(); unit != units_.rend(); ++unit) {
-      for (int layer = unit->first; unit->checkpointed && layer < unit->last; ++layer) {
-        steps.push_back(recompute(*unit, layer));
-      }
-      for (int layer = unit->last - 1; layer >= unit->first; --layer) {
-        steps.push_back(layer_backward(*unit, layer, kernels));
-      }
+    for (int i = 0; i < stage_.num_mtp_layers; ++i) {
+      places_.push_back({.part = i == 0 ? &parts_.first_mtp : &parts_.mtp,
+                         .layer = scenario_.model.num_layers + i});
     }
-    if (stage_.embedding) steps.push_back(embedding_backward());
-    return steps;
+    if (stage_.head) places_.push_back({.part = &parts_.head});
   }
 
-  /// A stage without the embedding gets its first input as a message: that tensor is here as the
-  /// op begins, all others are born as their step ends.
-  void receive(std::vector<OpStep>& steps) const {
-    if (stage_.embedding || steps.empty()) return;
-    const Bytes input =
-        steps.front().kind == OpStep::Kind::layer ? prices_.layer_input : prices_.head_input;
-    if (input == Bytes{}) return;
-    add(steps.front().at_begin, Category::activations, input);
-    for (MemoryDelta& delta : steps.front().at_end) {
-      if (delta.category == Category::activations) delta.bytes -= input;
+  /// What stays of a part from forward to backward.
+  static Live kept(const Place& place) {
+    if (!place.checkpointed) return place.part->life.kept;
+    return {.activations = place.keeps_input ? place.part->life.input : 0};
+  }
+  /// What recompute makes again before its backward.
+  static std::int64_t remade(const Place& place) {
+    return place.checkpointed ? place.part->life.kept.total() - kept(place).total() : 0;
+  }
+
+  static void add(MemoryDeltas& deltas, const Live& bytes, Category others) {
+    deltas.add(others, Bytes(bytes.activations));
+    deltas.add(Category::logits, Bytes(bytes.logits));
+  }
+  static Live negative(const Live& bytes) { return Live{} - bytes; }
+
+  /// What the step holds at its peak beyond what is booked already, from its begin to its end.
+  static void book_peak(OpStep& step, Live excess) {
+    excess.activations = std::max<std::int64_t>(excess.activations, 0);
+    add(step.at_begin, excess, Category::workspace);
+    add(step.at_end, negative(excess), Category::workspace);
+  }
+
+  /// ZeRO-3 holds a part's whole parameters, and in backward its whole gradients, while it runs.
+  static void book_whole(OpStep& step, std::int64_t bytes) {
+    step.at_begin.add(Category::workspace, Bytes(bytes));
+    step.at_end.add(Category::workspace, Bytes(-bytes));
+  }
+
+  void forward(std::vector<OpStep>& steps) const {
+    steps.reserve(places_.size());
+    for (const Place& place : places_) {
+      // A stage without the embedding gets its first input as a message: that tensor is here as
+      // the op begins, all others are born as their step ends.
+      const bool received = steps.empty() && !stage_.embedding;
+      const std::int64_t input = received && place.keeps_input ? place.part->life.input : 0;
+      OpStep step{.work = place.part->forward, .layer = place.layer};
+      book_whole(step, place.part->gathered_bytes);
+      book_peak(step, place.part->life.forward_peak - Live{.activations = input});
+      step.at_begin.add(Category::activations, Bytes(input));
+      add(step.at_end, kept(place) - Live{.activations = input}, Category::activations);
+      steps.push_back(std::move(step));
     }
-    std::erase_if(steps.front().at_end,
-                  [](const MemoryDelta& delta) { return delta.bytes == Bytes{}; });
   }
 
-  /// What forward leaves of a layer until its backward.
-  Bytes kept(const Unit& unit, int layer) const {
-    if (unit.checkpointed && prices_.recompute_is_priced) {
-      return layer == unit.first ? prices_.layer_input : Bytes{};
+  void backward(std::vector<OpStep>& steps, Half half) const {
+    steps.reserve(2 * places_.size());
+    for (std::size_t i = places_.size(); i-- > 0;) {
+      const Place& place = places_[i];
+      const bool last_of_unit =
+          place.unit >= 0 && (i + 1 == places_.size() || places_[i + 1].unit != place.unit);
+      if (last_of_unit && half != Half::weight) run_unit_again(steps, i);
+      steps.push_back(backward_step(place, half, i + 1 == places_.size()));
     }
-    return prices_.layer - prices_.dropped;
   }
 
-  /// What recompute makes again of a layer, for its backward.
-  Bytes remade(const Unit& unit, int layer) const {
-    if (!prices_.recompute_is_priced) return Bytes{};
-    return unit.checkpointed ? prices_.layer - kept(unit, layer) : prices_.dropped;
-  }
-
-  OpStep embedding_forward() const {
-    OpStep step{.name = "embedding",
-                .kind = OpStep::Kind::embedding,
-                .kernels = embedding_forward_kernels(scenario_),
-                .collectives = embedding_forward_collectives(scenario_)};
-    add(step.at_end, Category::activations, prices_.embedding.activations);
-    gather(step, num_embedding_parameters(scenario_));
-    return step;
-  }
-
-  OpStep layer_forward(const Unit& unit, int layer) const {
-    OpStep step = layer_step(layer);
-    step.kernels = layer_kernels_;
-    step.collectives = layer_collectives_;
-    add(step.at_end, Category::activations, kept(unit, layer));
-    gather(step, layer_parameters_);
-    return step;
-  }
-
-  OpStep head_forward() const {
-    OpStep step{.name = "head",
-                .kind = OpStep::Kind::head,
-                .kernels = head_forward_kernels(scenario_),
-                .collectives = head_forward_collectives(scenario_)};
-    add(step.at_begin, Category::workspace, prices_.gathered_input);
-    add(step.at_begin, Category::logits, prices_.transient_logits);
-    add(step.at_end, Category::activations, prices_.head.activations);
-    // The copy is made before its origin goes: for an instant both are here.
-    add(step.at_end, Category::logits, prices_.head.logits);
-    add(step.at_end, Category::logits, -prices_.transient_logits);
-    add(step.at_end, Category::workspace, -prices_.gathered_input);
-    gather(step, num_head_parameters(scenario_));
-    return step;
-  }
-
-  OpStep head_backward() const {
-    OpStep step{.name = "head",
-                .kind = OpStep::Kind::head,
-                .kernels = head_backward_kernels(scenario_),
-                .collectives = head_backward_collectives(scenario_)};
-    add(step.at_begin, Category::workspace, prices_.gathered_input);
-    add(step.at_begin, Category::logits, prices_.transient_logits);
-    add(step.at_end, Category::activations, -prices_.head.activations);
-    add(step.at_end, Category::logits, -(prices_.head.logits + prices_.transient_logits));
-    add(step.at_end, Category::workspace, -prices_.gathered_input);
-    gather(step, num_head_parameters(scenario_));
-    const Shape shape = shape_of(scenario_);
-    // A weight shared with the embedding gets its gradient here, where it is used last.
-    gradients(step,
-              num_head_parameters(scenario_) + (shares_weight() ? shape.local_vocab * shape.h : 0));
-    return step;
-  }
-
-  OpStep recompute(const Unit& unit, int layer) const {
-    OpStep step = layer_step(layer);
-    step.name = fmt::format("recompute layer {}", layer);
-    step.recompute = true;
-    step.kernels = layer_kernels_;
-    step.collectives = layer_collectives_;
-    add(step.at_end, Category::workspace, remade(unit, layer));
-    gather(step, layer_parameters_);
-    return step;
-  }
-
-  OpStep layer_backward(const Unit& unit, int layer, const OpStep& kernels) const {
-    OpStep step = layer_step(layer);
-    step.kernels = kernels.kernels;
-    step.collectives = kernels.collectives;
-    if (!unit.checkpointed) add(step.at_begin, Category::workspace, remade(unit, layer));
-    add(step.at_end, Category::activations, -kept(unit, layer));
-    add(step.at_end, Category::workspace, -remade(unit, layer));
-    gather(step, layer_parameters_);
-    gradients(step, layer_parameters_);
-    return step;
-  }
-
-  OpStep embedding_backward() const {
-    OpStep step{.name = "embedding",
-                .kind = OpStep::Kind::embedding,
-                .kernels = embedding_backward_kernels(scenario_),
-                .collectives = embedding_backward_collectives(scenario_)};
-    add(step.at_end, Category::activations, -prices_.embedding.activations);
-    gather(step, num_embedding_parameters(scenario_));
-    const Shape shape = shape_of(scenario_);
-    gradients(step, num_embedding_parameters(scenario_) -
-                        (shares_weight() ? shape.local_vocab * shape.h : 0));
-    return step;
-  }
-
-  /// Tied on a single pipeline rank: embedding and head are one weight.
-  bool shares_weight() const {
-    return !scenario_.model.untie_embeddings_and_output_weights &&
-           scenario_.parallel.pipeline_model_parallel_size == 1;
-  }
-
-  /// ZeRO-3 holds a part's whole parameters while the part runs.
-  void gather(OpStep& step, std::int64_t numel) const {
-    const Bytes bytes(numel * parameter_element_bytes(scenario_));
-    if (zero3_) step.gathered_parameters = bytes;
-    if (!books_gathers_) return;
-    add(step.at_begin, Category::workspace, bytes);
-    add(step.at_end, Category::workspace, -bytes);
-  }
-
-  /// Backward's gradients: ZeRO-3 holds them whole until they are reduced; with ddp_impl torch
-  /// they are born here and stay for the optimizer.
-  void gradients(OpStep& step, std::int64_t numel) const {
-    const std::int64_t element = gradient_element_bytes(scenario_);
-    if (zero3_) step.scattered_gradients = Bytes(numel * element);
-    if (books_gathers_) {
-      add(step.at_begin, Category::workspace, Bytes(numel * element));
-      add(step.at_end, Category::workspace, Bytes(-numel * element));
+  void run_unit_again(std::vector<OpStep>& steps, std::size_t last) const {
+    std::size_t first = last;
+    while (first > 0 && places_[first - 1].unit == places_[last].unit) --first;
+    for (std::size_t i = first; i <= last; ++i) {
+      const Place& place = places_[i];
+      OpStep step{.work = place.part->forward, .layer = place.layer, .recompute = true};
+      book_whole(step, place.part->gathered_bytes);
+      book_peak(step, place.part->life.forward_peak - kept(place));
+      step.at_end.add(Category::workspace, Bytes(remade(place)));
+      steps.push_back(std::move(step));
     }
+  }
+
+  /// The gradient of a stage's output is a message, which whoever plays the op holds.
+  static std::int64_t received_gradient(const Scenario& scenario) {
+    return p2p_message_bytes(scenario).value();
+  }
+
+  OpStep backward_step(const Place& place, Half half, bool is_first) const {
+    const PartOps& part = *place.part;
+    const PartLife& life = part.life;
+    const bool received = is_first && !stage_.head && parts_.is_exact();
+    const Live message{.activations = received ? received_gradient(scenario_) : 0};
+    OpStep step{.work = part.backward, .layer = place.layer};
+    if (half == Half::weight) {
+      step.work = part.weight_backward;
+      book_whole(step, part.scattered_bytes);
+      book_peak(step, life.weight_backward_peak - life.stash);
+      add(step.at_end, negative(life.stash), Category::activations);
+      book_gradients(step, part);
+      return step;
+    }
+    const bool split = half == Half::input;
+    book_whole(step, part.gathered_bytes + (split ? 0 : part.scattered_bytes));
+    const Live& peak = split ? life.input_backward_peak : life.backward_peak;
+    book_peak(step, peak - life.kept - message);
+    add(step.at_end, negative(kept(place)), Category::activations);
+    step.at_end.add(Category::workspace, Bytes(-remade(place)));
+    if (split) {
+      step.work = part.input_backward;
+      add(step.at_end, life.stash, Category::activations);
+    } else {
+      book_gradients(step, part);
+    }
+    return step;
+  }
+
+  /// With ddp_impl torch gradients are born here and stay for the optimizer.
+  void book_gradients(OpStep& step, const PartOps& part) const {
     if (!torch_) return;
-    const int ways = zero3_ ? scenario_.parallel.data_parallel_size : 1;
-    add(step.at_end, Category::gradients, Bytes(shard(numel, ways) * element));
+    const int ways = parts_.is_zero3() ? scenario_.parallel.data_parallel_size : 1;
+    step.at_end.add(Category::gradients,
+                    Bytes(shard(part.num_gradients, ways) * gradient_element_bytes(scenario_)));
   }
 
   void set_flops(ChunkLedger& chunk) const {
-    const ForwardFlops flops = forward_flops(scenario_);
-    const Flops forward = static_cast<double>(stage_.num_layers) * flops.layer() +
-                          (stage_.head ? flops.head : Flops{});
+    Flops forward{};
+    for (const Place& place : places_) forward += place.part->model_flops;
     chunk.forward.model_flops = forward;
     chunk.backward.model_flops = 2.0 * forward;
+    chunk.input_backward.model_flops = forward;
+    chunk.weight_backward.model_flops = forward;
     chunk.model_flops_per_microbatch = 3.0 * forward;
-    chunk.forward.hardware_flops = kernel_flops(chunk.forward.steps);
-    chunk.backward.hardware_flops = kernel_flops(chunk.backward.steps);
+    for (OpLedger* op :
+         {&chunk.forward, &chunk.backward, &chunk.input_backward, &chunk.weight_backward}) {
+      op->hardware_flops = kernel_flops(*op);
+    }
   }
 
   const Scenario& scenario_;
+  const AllParts& parts_;
   const StageLayout& stage_;
-  std::vector<Unit> units_;
-  Prices prices_;
-  std::vector<Kernel> layer_kernels_;
-  std::vector<TensorParallelCollective> layer_collectives_;
-  std::int64_t layer_parameters_ = 0;
-  bool zero3_ = false;
+  std::vector<Place> places_;
   bool torch_ = false;
-  bool books_gathers_ = false;  // the conventions know nothing of gathered parameters
 };
 
 }  // namespace
 
+void MemoryDeltas::add(Category category, Bytes bytes) {
+  if (bytes == Bytes{}) return;
+  MemoryDelta* end = deltas_.data() + size_;
+  MemoryDelta* known = std::find_if(
+      deltas_.data(), end, [&](const MemoryDelta& delta) { return delta.category == category; });
+  if (known == end) {
+    *known = {category, bytes};
+    ++size_;
+    return;
+  }
+  known->bytes += bytes;
+  if (known->bytes != Bytes{}) return;
+  std::copy(known + 1, end, known);
+  --size_;
+}
+
+std::string name(const OpStep& step) {
+  switch (step.work->kind) {
+    case StepWork::Kind::embedding:
+      return "embedding";
+    case StepWork::Kind::vision:
+      return step.layer < 0 ? "vision" : fmt::format("vision layer {}", step.layer);
+    case StepWork::Kind::layer:
+      return fmt::format("{}layer {}", step.recompute ? "recompute " : "", step.layer);
+    case StepWork::Kind::head:
+      return "head";
+  }
+  return "";
+}
+
 ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage) {
-  return ChunkBuilder(scenario, stage).build();
+  const AllParts parts(scenario);
+  return ChunkBuilder(scenario, parts, stage).build();
+}
+
+std::vector<ChunkLedger> chunk_ledgers(const Scenario& scenario) {
+  const AllParts parts(scenario);
+  std::vector<ChunkLedger> chunks;
+  for (const StageLayout& stage : stage_layouts(scenario)) {
+    chunks.push_back(ChunkBuilder(scenario, parts, stage).build());
+  }
+  return chunks;
 }
 
 }  // namespace pipeledger

@@ -344,10 +344,13 @@ std::string prefix(const PartParameter& parameter, Part part, int number) {
 Shape shape_of(const Scenario& scenario) {
   const Model& model = scenario.model;
   const std::int64_t t = scenario.parallel.tensor_model_parallel_size;
-  return {.s = scenario.train.seq_length,
+  const std::int64_t c = scenario.parallel.context_parallel_size;
+  return {.s = scenario.train.seq_length / c,
+          .whole_s = scenario.train.seq_length,
           .b = scenario.train.micro_batch_size,
           .h = model.hidden_size,
           .t = t,
+          .c = c,
           .d = model.kv_channels,
           .local_heads = model.num_attention_heads / t,
           .local_groups = std::max<std::int64_t>(1, model.num_query_groups / t),

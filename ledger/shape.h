@@ -1,4 +1,4 @@
-// The letters of the formulas, as one tensor-parallel rank sees them.
+// The letters of the formulas, as one rank of the tensor- and context-parallel groups sees them.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,12 @@
 namespace pipeledger {
 
 /// s sequence, b micro-batch, h hidden, f FFN, a heads, d head width, q = a*d, V padded vocabulary,
-/// t tensor-parallel size. The `local_` widths are what one rank of the group holds.
+/// t tensor-parallel size, c context-parallel size. The `local_` widths are what one rank of the
+/// tensor-parallel group holds.
 struct Shape {
-  std::int64_t s = 0, b = 0, h = 0, t = 1;
+  std::int64_t s = 0;        // of this rank: the whole sequence over c
+  std::int64_t whole_s = 0;  // what attention looks at
+  std::int64_t b = 0, h = 0, t = 1, c = 1;
   std::int64_t d = 0;
   std::int64_t local_heads = 0;
   std::int64_t local_groups = 0;  // at least 1: Megatron repeats a group when t exceeds them
@@ -20,19 +23,21 @@ struct Shape {
   std::int64_t gate = 1;     // matrices of the first FFN layer: 2 with SwiGLU
   std::int64_t element = 2;  // bytes of an activation
   bool sequence_parallel = false;
+  bool causal = true;  // a token sees those before it only
 
   std::int64_t tokens() const { return s * b; }
   /// Rows of the sequence in the norm and dropout regions.
   std::int64_t region_s() const { return sequence_parallel ? s / t : s; }
+  std::int64_t region_tokens() const { return region_s() * b; }
   std::int64_t local_q() const { return local_heads * d; }
   std::int64_t local_kv() const { return local_groups * d; }
   std::int64_t local_qkv() const { return local_q() + 2 * local_kv(); }
   std::int64_t local_fc1() const { return gate * local_f; }
   /// Elements of a hidden state in the norm and dropout regions of this rank.
-  std::int64_t region_hidden() const { return region_s() * b * h; }
+  std::int64_t region_hidden() const { return region_tokens() * h; }
 };
 
-/// Requires a checked scenario: heads, FFN, vocabulary and sequence divide by t where t cuts them.
+/// Requires a checked scenario: heads, FFN, vocabulary and sequence divide by what cuts them.
 Shape shape_of(const Scenario& scenario);
 
 /// Bytes of a parameter as forward and backward read it: 2, or 4 in fp32.

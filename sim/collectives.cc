@@ -43,6 +43,43 @@ double ring_traffic(std::size_t num_gpus, Collective kind, Bytes bytes) {
   return passes * static_cast<double>(bytes.value()) * (n - 1) / n;
 }
 
+/// All pairs at once: what stays in the node over a GPU's NVLink, the rest over its share of NICs,
+/// both ways at the same time; the larger counts.
+Seconds all_to_all_time(const Topology& topology, const std::vector<GpuGroup>& nodes, double n,
+                        Bytes bytes) {
+  Seconds slowest{};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const GpuGroup& here = nodes[i];
+    const auto k = static_cast<double>(here.size());
+    const auto part = [&](double peers) {
+      return Bytes(std::llround(static_cast<double>(bytes.value()) * peers / n));
+    };
+    if (here.size() > 1) {
+      slowest =
+          std::max(slowest, kRingStepNvlink + part(k - 1) / topology.bandwidth(here[0], here[1]));
+    }
+    if (nodes.size() > 1) {
+      const GpuGroup& next = nodes[(i + 1) % nodes.size()];
+      slowest =
+          std::max(slowest, kRingStepNetwork + part(n - k) / topology.bandwidth(here[0], next[0]));
+    }
+  }
+  return kRingBase + slowest;
+}
+
+/// Each hands its buffer to its neighbour n - 1 times; the slowest neighbours set the pace.
+Seconds ring_time(const Topology& topology, const GpuGroup& group, Bytes bytes) {
+  Seconds slowest{};
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const auto here = static_cast<std::size_t>(group[i]);
+    const auto next = static_cast<std::size_t>(group[(i + 1) % group.size()]);
+    const double turns = static_cast<double>(group.size() - 1);
+    slowest = std::max(
+        slowest, topology.latency(here, next) * turns + bytes / topology.bandwidth(here, next));
+  }
+  return slowest;
+}
+
 BytesPerSecond bus_bandwidth(const Topology& topology, const std::vector<GpuGroup>& nodes) {
   BytesPerSecond slowest{INFINITY};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -69,7 +106,11 @@ Seconds ring_latency(const Topology& topology, const GpuGroup& group, Collective
 Seconds collective_time(const Topology& topology, const GpuGroup& group, Collective kind,
                         Bytes bytes) {
   if (group.size() < 2) return Seconds{};
+  if (kind == Collective::ring) return ring_time(topology, group, bytes);
   const std::vector<GpuGroup> nodes = by_node(topology, group);
+  if (kind == Collective::all_to_all) {
+    return all_to_all_time(topology, nodes, static_cast<double>(group.size()), bytes);
+  }
   const BytesPerSecond bus = bus_bandwidth(topology, nodes);
   Seconds time = ring_latency(topology, group, kind) +
                  Seconds(ring_traffic(group.size(), kind, bytes) / bus.value());

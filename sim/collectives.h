@@ -21,7 +21,9 @@ Seconds ring_latency(const Topology& topology, const GpuGroup& group, Collective
 /// latency + traffic / bus bandwidth + pipeline fill. Traffic is bytes*(n-1)/n, twice for
 /// all-reduce; the bus bandwidth is that of a GPU's link inside a node, or of the NICs of the
 /// group's GPUs on a node when it spans several; the fill grows with the square root of the buffer
-/// (collectives.md section 2).
+/// (collectives.md section 2). all_to_all: a GPU's sends inside its node over NVLink and those to
+/// other nodes over the network, side by side. ring: `bytes` from neighbour to neighbour, over all
+/// turns.
 Seconds collective_time(const Topology& topology, const GpuGroup& group, Collective kind,
                         Bytes bytes);
 

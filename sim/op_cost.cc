@@ -1,20 +1,38 @@
 #include "sim/op_cost.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace pipeledger {
 namespace {
 
-const std::optional<LayerTimes>& measured(const Sim& sim, OpStep::Kind kind) {
+std::optional<LayerTimes> measured(const Sim& sim, StepWork::Kind kind) {
   switch (kind) {
-    case OpStep::Kind::embedding:
+    case StepWork::Kind::embedding:
       return sim.embedding_times;
-    case OpStep::Kind::layer:
+    case StepWork::Kind::vision:
+      return std::nullopt;
+    case StepWork::Kind::layer:
       return sim.layer_times;
-    case OpStep::Kind::head:
+    case StepWork::Kind::head:
       return sim.head_times;
   }
-  return sim.layer_times;
+  return std::nullopt;
+}
+
+/// Which op of a stage is priced: it decides what a measured time means.
+enum class Direction { forward, backward, half_backward };
+
+Seconds measured_time(const LayerTimes& times, Direction direction) {
+  switch (direction) {
+    case Direction::forward:
+      return times.forward;
+    case Direction::backward:
+      return times.backward;
+    case Direction::half_backward:
+      return times.backward / 2;
+  }
+  return times.forward;
 }
 
 struct StepTime {
@@ -22,30 +40,18 @@ struct StepTime {
   Seconds comm{};
 };
 
-/// Prices steps; remembers the collectives, which are the same in every layer.
+/// Prices steps; remembers what it priced, since layers of a kind are alike.
 class Pricer {
  public:
-  Pricer(const Scenario& scenario, const Topology& topology, const GpuGroup& tensor_group,
-         const GpuGroup& data_group)
-      : scenario_(scenario),
-        topology_(topology),
-        tensor_group_(tensor_group),
-        data_group_(data_group) {}
+  Pricer(const Scenario& scenario, const Topology& topology, const OpGroups& groups)
+      : scenario_(scenario), topology_(topology), groups_(groups) {}
 
-  StepTime price(const OpStep& step, bool forward) {
-    if (const auto& times = measured(scenario_.sim, step.kind)) {
-      return {forward ? times->forward : times->backward, {}};
+  StepTime price(const OpStep& step, Direction direction) {
+    for (const Priced& priced : priced_) {
+      if (priced.work == step.work.get() && priced.direction == direction) return priced.time;
     }
-    StepTime time;
-    for (const Kernel& kernel : step.kernels) {
-      time.total += kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
-    }
-    for (const TensorParallelCollective& collective : step.collectives) {
-      time.comm += std::max(Seconds{}, time_of(tensor_group_, collective.kind, collective.bytes) -
-                                           time_beside(collective, step));
-    }
-    time.total += time.comm;
-    return time;
+    priced_.push_back({step.work.get(), direction, price_new(*step.work, direction)});
+    return priced_.back().time;
   }
 
   /// Communication over the data-parallel group that runs beside step `i`.
@@ -56,10 +62,16 @@ class Pricer {
     return time;
   }
   Seconds gather(const OpStep& step) {
-    return time_of(data_group_, Collective::all_gather, step.gathered_parameters);
+    return time_of(groups_.data, Collective::all_gather, step.work->gathered_parameters);
   }
   Seconds scatter(const OpStep& step) {
-    return time_of(data_group_, Collective::reduce_scatter, step.scattered_gradients);
+    return time_of(groups_.data, Collective::reduce_scatter, step.work->scattered_gradients);
+  }
+  /// Copies to and from host memory, each way on its own, beside the step.
+  Seconds copies(const OpStep& step) const {
+    const BytesPerSecond rate = scenario_.cluster.pcie_bandwidth;
+    const Bytes bytes = std::max(step.work->to_host, step.work->from_host);
+    return bytes == Bytes{} ? Seconds{} : bytes / rate;
   }
 
  private:
@@ -69,6 +81,44 @@ class Pricer {
     Bytes bytes;
     Seconds time;
   };
+  struct Priced {
+    const StepWork* work;
+    Direction direction;
+    StepTime time;
+  };
+
+  StepTime price_new(const StepWork& work, Direction direction) {
+    if (const auto times = measured(scenario_.sim, work.kind)) {
+      return {measured_time(*times, direction), {}};
+    }
+    StepTime time;
+    for (const Kernel& kernel : work.kernels) {
+      time.total += kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
+    }
+    for (const StepCollective& collective : work.collectives) {
+      time.comm += std::max(Seconds{},
+                            time_of(group_of(collective.group), collective.kind, collective.bytes) -
+                                time_beside(collective, work));
+    }
+    time.total += time.comm;
+    return time;
+  }
+
+  const GpuGroup& group_of(CommGroup group) const {
+    switch (group) {
+      case CommGroup::tensor:
+        return groups_.tensor;
+      case CommGroup::context:
+        return groups_.context;
+      case CommGroup::expert:
+        return groups_.expert;
+      case CommGroup::expert_tensor:
+        return groups_.expert_tensor;
+      case CommGroup::tensor_expert:
+        return groups_.tensor_expert;
+    }
+    return groups_.tensor;
+  }
 
   Seconds time_of(const GpuGroup& group, Collective kind, Bytes bytes) {
     if (bytes == Bytes{}) return Seconds{};
@@ -80,8 +130,8 @@ class Pricer {
   }
 
   /// What hides the collective: the kernel that runs meanwhile.
-  Seconds time_beside(const TensorParallelCollective& collective, const OpStep& step) const {
-    for (const Kernel& kernel : step.kernels) {
+  Seconds time_beside(const StepCollective& collective, const StepWork& work) const {
+    for (const Kernel& kernel : work.kernels) {
       if (!collective.beside.empty() && kernel.name == collective.beside) {
         return kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
       }
@@ -91,14 +141,14 @@ class Pricer {
 
   const Scenario& scenario_;
   const Topology& topology_;
-  const GpuGroup& tensor_group_;
-  const GpuGroup& data_group_;
+  const OpGroups& groups_;
   std::vector<Known> known_;
+  std::vector<Priced> priced_;
 };
 
-OpProfile profile(Pricer& pricer, const OpLedger& ledger, bool forward) {
+OpProfile profile(Pricer& pricer, const OpLedger& ledger, Direction direction) {
   OpProfile profile;
-  const auto book = [&](const std::vector<MemoryDelta>& deltas) {
+  const auto book = [&](const MemoryDeltas& deltas) {
     for (const MemoryDelta& delta : deltas) {
       profile.deltas.push_back({profile.duration, delta.category, delta.bytes});
     }
@@ -110,11 +160,13 @@ OpProfile profile(Pricer& pricer, const OpLedger& ledger, bool forward) {
   const std::vector<OpStep>& steps = ledger.steps;
   if (!steps.empty()) wait_for(pricer.gather(steps.front()));
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const StepTime time = pricer.price(steps[i], forward || steps[i].recompute);
+    const StepTime time =
+        pricer.price(steps[i], steps[i].recompute ? Direction::forward : direction);
     book(steps[i].at_begin);
     profile.duration += time.total;
     profile.comm += time.comm;
-    wait_for(std::max(Seconds{}, pricer.beside(steps, i) - time.total));
+    const Seconds beside = std::max(pricer.beside(steps, i), pricer.copies(steps[i]));
+    wait_for(std::max(Seconds{}, beside - time.total));
     book(steps[i].at_end);
   }
   if (!steps.empty()) wait_for(pricer.scatter(steps.back()));
@@ -124,16 +176,30 @@ OpProfile profile(Pricer& pricer, const OpLedger& ledger, bool forward) {
 }  // namespace
 
 Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision) {
-  const FlopsPerSecond peak = precision == Precision::fp32 ? gpu.peak_fp32 : gpu.peak_16bit;
+  const FlopsPerSecond peak = kernel.fp8                     ? gpu.peak_fp8
+                              : precision == Precision::fp32 ? gpu.peak_fp32
+                                                             : gpu.peak_16bit;
   return std::max(kernel.flops / (peak * gpu.compute_efficiency),
                   kernel.bytes / (gpu.memory_bandwidth * gpu.memory_efficiency));
 }
 
+OpGroups op_groups(const Parallel& parallel, Coordinates place) {
+  return {.tensor = tensor_group(parallel, place),
+          .context = context_group(parallel, place),
+          .expert = expert_group(parallel, place),
+          .expert_tensor = expert_tensor_group(parallel, place),
+          .tensor_expert = group_of(expert_grid(parallel), {Axis::tensor, Axis::expert},
+                                    global_rank(parallel, place)),
+          .data = data_context_group(parallel, place)};
+}
+
 StageProfile stage_profile(const Scenario& scenario, const ChunkLedger& ledger,
-                           const Topology& topology, const GpuGroup& tensor_group,
-                           const GpuGroup& data_group) {
-  Pricer pricer(scenario, topology, tensor_group, data_group);
-  return {profile(pricer, ledger.forward, true), profile(pricer, ledger.backward, false)};
+                           const Topology& topology, const OpGroups& groups) {
+  Pricer pricer(scenario, topology, groups);
+  return {profile(pricer, ledger.forward, Direction::forward),
+          profile(pricer, ledger.backward, Direction::backward),
+          profile(pricer, ledger.input_backward, Direction::half_backward),
+          profile(pricer, ledger.weight_backward, Direction::half_backward)};
 }
 
 }  // namespace pipeledger

@@ -6,6 +6,7 @@
 #include "sim/collectives.h"
 #include "sim/plan.h"
 #include "spec/scenario.h"
+#include "topology/ranks.h"
 #include "topology/topology.h"
 
 namespace pipeledger {
@@ -14,15 +15,22 @@ namespace pipeledger {
 /// memory rate.
 Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision);
 
-/// Forward and backward of one stage on a GPU whose tensor-parallel group is `tensor_group`. A step
-/// takes the sum of its kernels and collectives, or what the scenario measured for its kind of
-/// layer (sim.layer_times and the like, which then hold the tensor-parallel communication too; what
-/// is recomputed takes another forward).
+/// The groups of one GPU that its ops' communication runs over.
+struct OpGroups {
+  GpuGroup tensor, context, expert, expert_tensor, tensor_expert;
+  GpuGroup data;  // over which ZeRO-3 gathers and scatters
+};
+OpGroups op_groups(const Parallel& parallel, Coordinates place);
+
+/// The ops of one stage on a GPU of these groups. A step takes the sum of its kernels and
+/// collectives, or what the scenario measured for its kind of layer (sim.layer_times and the like,
+/// which then hold the communication too; what is recomputed takes another forward, and a
+/// split backward half of the backward in each half).
 ///
-/// ZeRO-3: while a step runs, the next one's parameters are gathered and the last one's gradients
-/// scattered over `data_group`; what a step does not hide is exposed, and so is the first gather.
+/// While a step runs, the next one's ZeRO-3 parameters are gathered and the last one's gradients
+/// scattered, and activations go to host memory or come back over PCIe; what a step does not
+/// hide is exposed, and so is the first gather.
 StageProfile stage_profile(const Scenario& scenario, const ChunkLedger& ledger,
-                           const Topology& topology, const GpuGroup& tensor_group,
-                           const GpuGroup& data_group);
+                           const Topology& topology, const OpGroups& groups);
 
 }  // namespace pipeledger

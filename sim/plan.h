@@ -31,6 +31,7 @@ struct OpProfile {
 
 struct StageProfile {
   OpProfile forward, backward;
+  OpProfile input_backward, weight_backward;  // the halves of a split backward
 };
 
 /// One member's share of a collective of the data-parallel group: a start-up time, then flows that

@@ -150,7 +150,8 @@ void check_stages(const Schedule& schedule, const std::vector<StageProfile>& sta
   std::int64_t num_events = 0;
   std::vector<Seconds> work(static_cast<std::size_t>(schedule.num_ranks));
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    const auto& [forward, backward] = stages[stage];
+    const OpProfile& forward = stages[stage].forward;
+    const OpProfile& backward = stages[stage].backward;
     num_events += static_cast<std::int64_t>(forward.deltas.size() + backward.deltas.size()) *
                   schedule.num_microbatches;
     work[schedule.rank_of(Stage{static_cast<int>(stage)}).index()] +=
@@ -212,13 +213,13 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   check_played(schedule);
 
   std::vector<DataParallelTraffic> traffic;
-  for (const StageLayout& layout : stage_layouts(scenario)) {
-    const Coordinates place{.pipeline =
-                                schedule.rank_of(Stage{static_cast<int>(plan.stages.size())})};
-    plan.stages.push_back(stage_profile(scenario, chunk_ledger(scenario, layout), topology,
-                                        tensor_group(parallel, place),
-                                        data_context_group(parallel, place)));
-    traffic.push_back(data_parallel_traffic(scenario, layout));
+  const std::vector<StageLayout> layouts = stage_layouts(scenario);
+  const std::vector<ChunkLedger> chunks = chunk_ledgers(scenario);
+  for (std::size_t stage = 0; stage < layouts.size(); ++stage) {
+    const Coordinates place{.pipeline = schedule.rank_of(Stage{static_cast<int>(stage)})};
+    plan.stages.push_back(
+        stage_profile(scenario, chunks[stage], topology, op_groups(parallel, place)));
+    traffic.push_back(data_parallel_traffic(scenario, layouts[stage]));
   }
   check_stages(schedule, plan.stages);
   plan.programs = make_programs(scenario, schedule);

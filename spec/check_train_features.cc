@@ -8,9 +8,17 @@
 namespace pipeledger {
 namespace {
 
-void check_fp8(const Train& train, Findings& findings) {
+void check_fp8(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
   for (const char* field : {"train.fp8_recipe", "train.fp8_param_gather"})
     check_idle(!train.fp8, field, "without fp8_format", findings);
+  if (train.fp8 && scenario.cluster.gpu.peak_fp8 == FlopsPerSecond{})
+    findings.add(
+        "train.fp8_format",
+        fmt::format("needs the FP8 rate of {}; write cluster.gpu.peak_fp8_tflops, or take a "
+                    "GPU that has one",
+                    scenario.cluster.gpu.name),
+        {"cluster.gpu"});
   if (train.fp8 && train.precision != Precision::bf16)
     findings.add("train.fp8_format", "needs precision bf16, which what is not FP8 keeps",
                  {"train.precision"});
@@ -178,7 +186,7 @@ void check_loss(const Scenario& scenario, Findings& findings) {
 }  // namespace
 
 void check_train_features(const Scenario& scenario, Findings& findings) {
-  check_fp8(scenario.train, findings);
+  check_fp8(scenario, findings);
   check_optimizer(scenario.train, findings);
   check_sharding(scenario, findings);
   check_buckets(scenario.train, findings);

@@ -66,6 +66,7 @@ Gpu resolve_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written, Findi
   gpu.name = g.has_name() ? g.name() : g.preset();
   gpu.peak_16bit = FlopsPerSecond(g.peak_tflops() * 1e12);
   gpu.peak_fp32 = FlopsPerSecond(g.peak_fp32_tflops() * 1e12);
+  gpu.peak_fp8 = FlopsPerSecond(g.peak_fp8_tflops() * 1e12);
   gpu.memory = Bytes(g.has_memory_bytes() ? g.memory_bytes()
                                           : static_cast<std::int64_t>(g.memory_gib() * gib));
   gpu.memory_bandwidth = from_GBps(g.memory_bandwidth_gbps());

@@ -262,6 +262,7 @@ struct Gpu {
   std::string name;
   FlopsPerSecond peak_16bit{};  // dense tensor-core rate of bf16 and fp16
   FlopsPerSecond peak_fp32{};
+  FlopsPerSecond peak_fp8{};  // dense; zero: the chip has no FP8
   Bytes memory{};  // what the driver reports
   BytesPerSecond memory_bandwidth{};
   double compute_efficiency = 0;  // share of peak that a large GEMM reaches

@@ -140,7 +140,7 @@ TEST(Activations, ALayerOfLlama3OnTwoRanks) {
             "core_attention.query [4096,2,2048] x2 TP\n"
             "core_attention.key [4096,2,512] x2 TP\n"
             "core_attention.value [4096,2,512] x2 TP\n"
-            "core_attention.log_sum_exp [2,16,4096] x4 TP statistic\n"
+            "core_attention.log_sum_exp [2,16,4096] x4 TP statistic recomputed\n"
             "linear_proj.input [4096,2,2048] x2 TP\n"
             "pre_mlp_layernorm.input [2048,2,4096] x2 SP\n"
             "pre_mlp_layernorm.statistics [2048,2] x4 SP statistic\n"

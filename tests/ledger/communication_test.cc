@@ -1,41 +1,50 @@
-#include "ledger/communication.h"
-
 #include <gtest/gtest.h>
 
+#include "ledger/ledger.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {
 namespace {
 
-std::string text(const std::vector<TensorParallelCollective>& collectives) {
+std::string text(const OpStep& step) {
   std::string out;
-  for (const TensorParallelCollective& collective : collectives) {
-    constexpr const char* kNames[] = {"AG", "RS", "AR"};
+  for (const StepCollective& collective : step.work->collectives) {
+    constexpr const char* kNames[] = {"AG", "RS", "AR", "A2A", "ring"};
+    constexpr const char* kGroups[] = {"", ".cp", ".ep", ".etp", ".tp-ep"};
     if (!out.empty()) out += ' ';
     out += kNames[static_cast<int>(collective.kind)];
+    out += kGroups[static_cast<int>(collective.group)];
   }
   return out;
 }
 
+/// The whole model on one stage: embedding, layers, head; backward the other way.
+ChunkLedger whole(const Scenario& scenario) {
+  return chunk_ledger(scenario, stage_layouts(scenario)[0]);
+}
+
 TEST(Collectives, SequenceParallelGathersAndScattersTenTimesALayer) {
   const Scenario scenario = testing::scenario(testing::llama3_8b(), 8);
-  EXPECT_EQ(text(layer_forward_collectives(scenario)), "AG RS AG RS");
-  EXPECT_EQ(text(layer_backward_collectives(scenario)), "AG AG RS AG AG RS");
-  EXPECT_EQ(text(embedding_forward_collectives(scenario)), "RS");
-  EXPECT_EQ(text(head_forward_collectives(scenario)), "AG AR AR AR");
-  EXPECT_EQ(text(head_backward_collectives(scenario)), "AG RS");
-  EXPECT_EQ(layer_forward_collectives(scenario)[0].bytes, Bytes(2 * 8192 * 4096));
-  EXPECT_EQ(head_forward_collectives(scenario)[1].bytes, Bytes(4 * 8192));
+  const ChunkLedger chunk = whole(scenario);
+  EXPECT_EQ(text(chunk.forward.steps[0]), "RS");
+  EXPECT_EQ(text(chunk.forward.steps[1]), "AG RS AG RS");
+  EXPECT_EQ(text(chunk.forward.steps.back()), "AG AR AR AR");
+  EXPECT_EQ(text(chunk.backward.steps[0]), "AG RS");
+  EXPECT_EQ(text(chunk.backward.steps[1]), "AG AG RS AG AG RS");
+  EXPECT_EQ(text(chunk.backward.steps.back()), "AG");
+  EXPECT_EQ(chunk.forward.steps[1].work->collectives[0].bytes, Bytes(2 * 8192 * 4096));
+  EXPECT_EQ(chunk.forward.steps.back().work->collectives[1].bytes, Bytes(4 * 8192));
 }
 
 TEST(Collectives, TensorParallelAloneReducesFourTimesALayer) {
   Scenario scenario = testing::scenario(testing::llama3_8b(), 8);
   scenario.parallel.sequence_parallel = false;
-  EXPECT_EQ(text(layer_forward_collectives(scenario)), "AR AR");
-  EXPECT_EQ(text(layer_backward_collectives(scenario)), "AR AR");
-  EXPECT_EQ(text(embedding_forward_collectives(scenario)), "AR");
-  EXPECT_EQ(text(embedding_backward_collectives(scenario)), "");
-  EXPECT_EQ(text(head_backward_collectives(scenario)), "AR");
+  const ChunkLedger chunk = whole(scenario);
+  EXPECT_EQ(text(chunk.forward.steps[0]), "AR");
+  EXPECT_EQ(text(chunk.forward.steps[1]), "AR AR");
+  EXPECT_EQ(text(chunk.backward.steps[0]), "AR");
+  EXPECT_EQ(text(chunk.backward.steps[1]), "AR AR");
+  EXPECT_EQ(text(chunk.backward.steps.back()), "");
 }
 
 TEST(Collectives, OneRankTalksToNobody) {
@@ -43,7 +52,8 @@ TEST(Collectives, OneRankTalksToNobody) {
   for (const StageLayout& stage : stage_layouts(scenario)) {
     const ChunkLedger chunk = chunk_ledger(scenario, stage);
     for (const OpLedger* op : {&chunk.forward, &chunk.backward}) {
-      for (const OpStep& step : op->steps) EXPECT_TRUE(step.collectives.empty()) << step.name;
+      for (const OpStep& step : op->steps)
+        EXPECT_TRUE(step.work->collectives.empty()) << name(step);
     }
   }
 }

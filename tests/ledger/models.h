@@ -53,6 +53,7 @@ inline Scenario scenario(Model model, int t = 1, int p = 1, int d = 1) {
   made.train.seq_length = 8192;
   made.train.global_batch_size = d;
   made.train.num_microbatches = 1;
+  made.train.recompute_modules = {RecomputeModule::core_attn};  // where it is selective
   return made;
 }
 

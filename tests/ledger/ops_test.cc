@@ -11,7 +11,7 @@ namespace {
 
 using ByCategory = std::array<std::int64_t, kNumCategories>;
 
-void book(ByCategory& level, const std::vector<MemoryDelta>& deltas) {
+void book(ByCategory& level, const MemoryDeltas& deltas) {
   for (const MemoryDelta& delta : deltas) {
     level[static_cast<std::size_t>(delta.category)] += delta.bytes.value();
   }
@@ -24,7 +24,7 @@ ByCategory play(const ChunkLedger& chunk) {
     for (const OpStep& step : op->steps) {
       for (const auto* deltas : {&step.at_begin, &step.at_end}) {
         book(level, *deltas);
-        for (const std::int64_t bytes : level) EXPECT_GE(bytes, 0) << step.name;
+        for (const std::int64_t bytes : level) EXPECT_GE(bytes, 0) << name(step);
       }
     }
   }
@@ -103,7 +103,7 @@ TEST(ChunkLedger, TorchGradientsAreBornInBackwardAndStay) {
 
 std::string text(const OpLedger& op, std::int64_t unit) {
   std::string out;
-  const auto line = [&](const std::vector<MemoryDelta>& deltas) {
+  const auto line = [&](const MemoryDeltas& deltas) {
     std::string words;
     for (const MemoryDelta& delta : deltas) {
       words += fmt::format(" {}{:+}", name(delta.category), delta.bytes.value() / unit);
@@ -111,7 +111,7 @@ std::string text(const OpLedger& op, std::int64_t unit) {
     return words.empty() ? " -" : words;
   };
   for (const OpStep& step : op.steps) {
-    out += fmt::format("{}:{} |{}\n", step.name, line(step.at_begin), line(step.at_end));
+    out += fmt::format("{}:{} |{}\n", name(step), line(step.at_begin), line(step.at_end));
   }
   return out;
 }
@@ -140,65 +140,67 @@ TEST(ChunkLedger, TheFirstStepOfALaterStageReceivesItsInput) {
   const Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
   const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[1]);
   EXPECT_EQ(text(chunk.forward, 1),
-            "layer 3: activations+1024 | activations+11584\n"
-            "layer 4: - | activations+12608\n"
-            "layer 5: - | activations+12608\n"
-            "head: logits+2048 | activations+2080 logits+4160 logits-2048\n");
+            "layer 3: workspace+13632 activations+1024 | workspace-13632 activations+11584\n"
+            "layer 4: workspace+14656 | workspace-14656 activations+12608\n"
+            "layer 5: workspace+14656 | workspace-14656 activations+12608\n"
+            "head: workspace+2080 logits+6240 | workspace-2080 logits-2080 activations+2080\n");
   EXPECT_EQ(text(chunk.backward, 1),
-            "head: logits+2048 | activations-2080 logits-6208\n"
-            "layer 5: - | activations-12608\n"
-            "layer 4: - | activations-12608\n"
-            "layer 3: - | activations-12608\n");
+            "head: logits+2080 | logits-6240 activations-2080\n"
+            "layer 5: workspace+3072 | workspace-3072 activations-12608\n"
+            "layer 4: workspace+3072 | workspace-3072 activations-12608\n"
+            "layer 3: workspace+3072 | workspace-3072 activations-12608\n");
 }
 
 TEST(ChunkLedger, UniformRecomputeRunsAUnitAgainBeforeItsBackward) {
   const Scenario scenario = small(RecomputeGranularity::full, RecomputeMethod::uniform, 2);
   const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
   EXPECT_EQ(text(chunk.forward, 1),
-            "embedding: - | activations+64\n"
-            "layer 0: - | activations+1024\n"
-            "layer 1: - | -\n"
-            "layer 2: - | activations+1024\n");
+            "embedding: workspace+2112 | workspace-2112 activations+64\n"
+            "layer 0: workspace+14656 | workspace-14656 activations+1024\n"
+            "layer 1: workspace+14656 | workspace-14656\n"
+            "layer 2: workspace+14656 | workspace-14656 activations+1024\n");
   EXPECT_EQ(text(chunk.backward, 1),
-            "recompute layer 2: - | workspace+11584\n"
-            "layer 2: - | activations-1024 workspace-11584\n"
-            "recompute layer 0: - | workspace+11584\n"
-            "recompute layer 1: - | workspace+12608\n"
-            "layer 1: - | workspace-12608\n"
-            "layer 0: - | activations-1024 workspace-11584\n"
-            "embedding: - | activations-64\n");
+            "recompute layer 2: workspace+13632 | workspace-2048\n"
+            "layer 2: workspace+2048 | workspace-13632 activations-1024\n"
+            "recompute layer 0: workspace+13632 | workspace-2048\n"
+            "recompute layer 1: workspace+14656 | workspace-2048\n"
+            "layer 1: workspace+3072 | workspace-15680\n"
+            "layer 0: workspace+3072 | workspace-14656 activations-1024\n"
+            "embedding: workspace+17408 | workspace-17408 activations-64\n");
 }
 
 TEST(ChunkLedger, BlockRecomputeStoresTheLayersBehindTheBlock) {
   const Scenario scenario = small(RecomputeGranularity::full, RecomputeMethod::block, 1);
   const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
   EXPECT_EQ(text(chunk.forward, 1),
-            "embedding: - | activations+64\n"
-            "layer 0: - | activations+1024\n"
-            "layer 1: - | activations+12608\n"
-            "layer 2: - | activations+12608\n");
+            "embedding: workspace+2112 | workspace-2112 activations+64\n"
+            "layer 0: workspace+14656 | workspace-14656 activations+1024\n"
+            "layer 1: workspace+14656 | workspace-14656 activations+12608\n"
+            "layer 2: workspace+14656 | workspace-14656 activations+12608\n");
   EXPECT_EQ(text(chunk.backward, 1),
-            "layer 2: - | activations-12608\n"
-            "layer 1: - | activations-12608\n"
-            "recompute layer 0: - | workspace+11584\n"
-            "layer 0: - | activations-1024 workspace-11584\n"
-            "embedding: - | activations-64\n");
+            "layer 2: workspace+2048 | workspace-2048 activations-12608\n"
+            "layer 1: workspace+3072 | workspace-3072 activations-12608\n"
+            "recompute layer 0: workspace+13632 | workspace-2048\n"
+            "layer 0: workspace+3072 | workspace-14656 activations-1024\n"
+            "embedding: workspace+17408 | workspace-17408 activations-64\n");
 }
 
 TEST(ChunkLedger, SelectiveRecomputeHoldsTheScoresDuringBackwardOnly) {
   Scenario scenario = small(RecomputeGranularity::selective, RecomputeMethod::uniform, 1);
   scenario.train.attention_backend = AttentionBackend::unfused;
   const ChunkLedger chunk = chunk_ledger(scenario, {.first_layer = 1, .num_layers = 1});
-  EXPECT_EQ(text(chunk.forward, 1), "layer 1: activations+1024 | activations+11328\n");
+  EXPECT_EQ(text(chunk.forward, 1),
+            "layer 1: workspace+13376 activations+1024 | workspace-13376 activations+11328\n");
   EXPECT_EQ(text(chunk.backward, 1),
-            "layer 1: workspace+1024 | activations-12352 workspace-1024\n");
+            "layer 1: workspace+2048 | workspace-2048 activations-12352\n");
 }
 
 TEST(ChunkLedger, AHeadAloneOnItsStageReceivesTheFinalNormsInput) {
   const Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
   const ChunkLedger chunk = chunk_ledger(scenario, {.first_layer = 6, .head = true});
   EXPECT_EQ(text(chunk.forward, 1),
-            "head: logits+2048 activations+1024 | activations+1056 logits+4160 logits-2048\n");
+            "head: workspace+1056 logits+6240 activations+1024 | workspace-1056 logits-2080 "
+            "activations+1056\n");
 }
 
 TEST(ChunkLedger, Zero3HoldsAPartsWholeParametersWhileItRuns) {
@@ -208,14 +210,14 @@ TEST(ChunkLedger, Zero3HoldsAPartsWholeParametersWhileItRuns) {
   const StageLayout stage{.first_layer = 1, .num_layers = 1};
   const std::int64_t numel = num_parameters(scenario, stage);
   const ChunkLedger chunk = chunk_ledger(scenario, stage);
+  // Beside what the layer's own steps hold at their peaks.
   EXPECT_EQ(text(chunk.forward, 1),
-            fmt::format("layer 1: workspace+{0} activations+1024 | activations+11584 "
-                        "workspace-{0}\n",
-                        2 * numel));
+            fmt::format("layer 1: workspace+{0} activations+1024 | workspace-{0} "
+                        "activations+11584\n",
+                        13632 + 2 * numel));
   EXPECT_EQ(text(chunk.backward, 1),
-            fmt::format("layer 1: workspace+{0} workspace+{1} | activations-12608 workspace-{0} "
-                        "workspace-{1}\n",
-                        2 * numel, 4 * numel));
+            fmt::format("layer 1: workspace+{0} | workspace-{0} activations-12608\n",
+                        2048 + 2 * numel + 4 * numel));
 }
 
 }  // namespace

@@ -1,0 +1,103 @@
+// What the parts of the model record on a tape. Each takes the tensor it starts from and returns
+// the one it ends with; each file of the folder holds one part.
+#pragma once
+
+#include <string_view>
+
+#include "ledger/tape.h"
+
+namespace pipeledger {
+
+/// Kernel names of a linear layer; its module's name is the first.
+struct LinearNames {
+  std::string_view forward, dgrad, wgrad;
+};
+
+enum class LinearMode {
+  column,      // gathers the sequence, cuts the output
+  row,         // takes a cut input, scatters the sequence
+  replicated,  // neither
+};
+
+/// [rows, in] x [in, out], sizes of this rank.
+struct Linear {
+  LinearNames names;
+  LinearMode mode = LinearMode::replicated;
+  std::int64_t rows = 0;
+  std::int64_t in = 0, out = 0;
+  std::int64_t num_gemms = 1;  // experts: as many matrices share the rows
+  bool fp8 = true;             // under train.fp8: an FP8 GEMM
+};
+/// Records the layer's GEMMs and collectives; it keeps its input, with FP8 as a copy of its own.
+void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output);
+
+/// A kernel that streams `elements` of the activations' size through memory.
+Kernel stream(const Tape& tape, std::string_view name, std::int64_t elements);
+/// A collective over the tensor-parallel group that moves `bytes`; nothing at t = 1.
+void tensor_collective(const Tape& tape, std::vector<StepCollective>& list, Collective kind,
+                       std::int64_t bytes, std::string_view beside = {});
+/// 2*m*n*k.
+double gemm_flops(std::int64_t m, std::int64_t n, std::int64_t k);
+
+/// A tensor's name is that of the module that reads it: "core_attention", "query".
+struct TensorName {
+  std::string_view module, name;
+};
+
+/// A norm over the last dimension of `input`, or over each of its `heads`: keeps its input and the
+/// statistics. The kernels of the two directions have names.
+struct NormNames {
+  std::string_view module, backward;
+};
+TensorId norm(Tape& tape, const NormNames& names, TensorId input, TensorName output,
+              std::int64_t heads = 1);
+
+/// branch + residual, behind the branch's dropout.
+struct ResidualNames {
+  std::string_view module, forward, backward;
+};
+TensorId residual(Tape& tape, const ResidualNames& names, TensorId branch, TensorId residual,
+                  TensorName sum);
+
+/// Softmax(QK^T)V, from queries, keys and values of this rank's part of the sequence, under context
+/// parallelism too. Head widths may differ between keys and values (latent attention).
+struct CoreAttention {
+  std::int64_t heads = 0, groups = 0;
+  std::int64_t qk_dim = 0, v_dim = 0;
+};
+TensorId core_attention(Tape& tape, const CoreAttention& sizes, TensorId query, TensorId key,
+                        TensorId value, TensorName output = {"linear_proj", "input"});
+
+// Each from the layer's input to the sum with it.
+TensorId attention(Tape& tape, TensorId input);
+TensorId latent_attention(Tape& tape, TensorId input);
+TensorId mlp(Tape& tape, TensorId input);
+TensorId experts(Tape& tape, TensorId input);
+TensorId decoder_layer(Tape& tape, LayerKind kind, TensorId input);
+
+/// The activation between two linear layers: from `input` [rows, gate*f] to `output` [rows, f].
+void activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input, TensorId output,
+                TensorId probs = -1);
+
+/// Looks tokens up; ends with this rank's part of the sequence, before dropout.
+TensorId token_embedding(Tape& tape);
+TensorId final_norm(Tape& tape, TensorId input, TensorName output);
+/// Output layer and cross entropy; nothing follows.
+void loss(Tape& tape, TensorId input);
+
+// Whole tapes, one for each kind of step.
+Tape layer_tape(const Scenario& scenario, LayerKind kind);
+Tape embedding_tape(const Scenario& scenario);
+/// Final norm, output layer and loss; with MTP layers they have the norm.
+Tape head_tape(const Scenario& scenario);
+/// An MTP layer with its embeddings, projection, norms and loss.
+Tape mtp_tape(const Scenario& scenario, bool first);
+
+/// The vision tower as a scenario of its own: one rank, whose sequence are the patches. The tapes
+/// below refer to it.
+Scenario vision_scenario(const Scenario& scenario);
+Tape vision_patches_tape(const Scenario& tower, const Scenario& scenario);
+Tape vision_layer_tape(const Scenario& tower);
+Tape vision_projector_tape(const Scenario& tower, const Scenario& scenario);
+
+}  // namespace pipeledger

@@ -1,0 +1,487 @@
+#include "ledger/tape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace pipeledger {
+
+std::int64_t TapeTensor::numel() const {
+  return std::accumulate(shape.begin(), shape.begin() + num_dimensions, std::int64_t{1},
+                         std::multiplies<>{});
+}
+
+Live& Live::operator+=(const Live& other) {
+  activations += other.activations;
+  logits += other.logits;
+  return *this;
+}
+
+TensorId Tape::tensor(std::string_view module, std::string_view name,
+                      std::initializer_list<std::int64_t> dimensions, std::int64_t element_bytes,
+                      Cut cut) {
+  const auto id = static_cast<TensorId>(tensors_.size());
+  TapeTensor tensor{.module = module, .name = name, .element_bytes = element_bytes, .cut = cut};
+  tensor.storage = id;
+  for (const std::int64_t size : dimensions) {
+    tensor.shape[static_cast<std::size_t>(tensor.num_dimensions++)] = size;
+  }
+  tensors_.push_back(tensor);
+  return id;
+}
+
+TensorId Tape::hidden(std::string_view module, std::string_view name, std::int64_t width) {
+  return tensor(module, name, {shape.region_s(), shape.b, width == 0 ? shape.h : width},
+                shape.element, region());
+}
+
+TensorId Tape::inner(std::string_view module, std::string_view name, std::int64_t width) {
+  return tensor(module, name, {shape.s, shape.b, width}, shape.element, Cut::tensor_parallel);
+}
+
+TensorId Tape::like(TensorId other, std::string_view module, std::string_view name) {
+  const auto id = static_cast<TensorId>(tensors_.size());
+  TapeTensor copy = at(other);
+  copy.module = module;
+  copy.name = name;
+  copy.storage = id;
+  tensors_.push_back(copy);
+  return id;
+}
+
+TensorId Tape::view(TensorId other, std::string_view module, std::string_view name) {
+  const TensorId id = like(other, module, name);
+  tensors_.back().storage = at(other).storage;
+  return id;
+}
+
+TensorId Tape::statistic(TensorId id) {
+  tensors_[static_cast<std::size_t>(id)].statistic = true;
+  return id;
+}
+
+TensorId Tape::logits(TensorId id) {
+  tensors_[static_cast<std::size_t>(id)].category = Category::logits;
+  return id;
+}
+
+TapeNode& Tape::add(TapeNode node) {
+  nodes_.push_back(std::move(node));
+  return nodes_.back();
+}
+
+void Tape::recompute(int first, int last, int restore_before, bool discards_output) {
+  recomputed_.push_back({first, last, restore_before, discards_output});
+}
+
+void Tape::offload(int first, int last, std::int64_t min_numel) {
+  offloaded_.push_back({first, last, min_numel});
+}
+
+void Tape::hold(TensorId id, int last) { held_.push_back({id, last}); }
+
+std::vector<std::pair<int, int>> Tape::run_again_before(int i) const {
+  std::vector<std::pair<int, int>> ranges;
+  for (const Recomputed& segment : recomputed_) {
+    if (segment.restore_before == i) ranges.emplace_back(segment.first, segment.last);
+  }
+  return ranges;
+}
+
+/// Runs a tape's forward and backward and notes the levels.
+class TapePlayer {
+ public:
+  explicit TapePlayer(const Tape& tape)
+      : tape_(tape), num_tensors_(tape.tensors_.size()), storages_(num_tensors_) {
+    survey();
+  }
+
+  PartLife play() {
+    PartLife life;
+    forward(life);
+    life.backward_peak = backward(false).peak;
+    const Half half = backward(true);
+    life.input_backward_peak = half.peak;
+    life.stash = half.left;
+    life.weight_backward_peak = weights(half);
+    life.tensors = saved_tensors();
+    return life;
+  }
+
+ private:
+  /// What becomes of one tensor's memory.
+  struct Storage {
+    int made = -1;         // by which node; -1: from outside
+    int last_read = -1;    // in the forward
+    int first_saver = -1;  // the node whose backward is the last to need it; -1: nobody saves it
+    bool kept = false;     // from forward to backward
+    bool offloaded = false;
+    int leaves_after = -1;  // offloaded: the node that ends as it goes
+  };
+  struct Gradient {
+    std::int64_t bytes = 0;
+    Category category = Category::activations;
+    int owners = 0;
+  };
+  struct Half {
+    Live peak;
+    Live left;
+  };
+
+  Storage& storage(TensorId id) {
+    return storages_[static_cast<std::size_t>(tape_.at(id).storage)];
+  }
+  bool owns(TensorId id) const { return tape_.at(id).storage == id; }
+  int num_nodes() const { return tape_.num_nodes(); }
+  const TapeNode& node(int i) const { return tape_.nodes_[static_cast<std::size_t>(i)]; }
+
+  const Tape::Recomputed* recomputed_at(int i) const {
+    for (const Tape::Recomputed& segment : tape_.recomputed_) {
+      if (segment.first <= i && i <= segment.last) return &segment;
+    }
+    return nullptr;
+  }
+  static bool inside(const Tape::Recomputed& segment, int i) {
+    return segment.first <= i && i <= segment.last;
+  }
+
+  /// Who makes, reads and keeps what.
+  void survey() {
+    for (int i = 0; i < num_nodes(); ++i) {
+      for (const TensorId id : node(i).outputs) {
+        if (owns(id)) storage(id).made = i;
+        storage(id).last_read = std::max(storage(id).last_read, i);
+      }
+      for (const TensorIds* ids : {&node(i).inputs, &node(i).reads}) {
+        for (const TensorId id : *ids) storage(id).last_read = i;
+      }
+    }
+    for (const Tape::Held& held : tape_.held_) {
+      storage(held.id).last_read = std::max(storage(held.id).last_read, held.last);
+    }
+    if (tape_.output >= 0) storage(tape_.output).last_read = num_nodes();
+    for (int i = num_nodes() - 1; i >= 0; --i) survey_saved(i);
+    for (const Tape::Offloaded& group : tape_.offloaded_) survey_offloaded(group);
+  }
+
+  void survey_saved(int i) {
+    const Tape::Recomputed* segment = recomputed_at(i);
+    for (const TensorId id : node(i).saved) {
+      Storage& s = storage(id);
+      s.first_saver = i;
+      const Tape::Recomputed* maker = s.made < 0 ? nullptr : recomputed_at(s.made);
+      const bool dropped = maker != nullptr && (maker->discards_output || (segment == maker));
+      if (!dropped) s.kept = true;
+    }
+    if (segment == nullptr) return;
+    // A module that runs again needs all it took from outside.
+    for (const TensorIds* ids : {&node(i).inputs, &node(i).reads}) {
+      for (const TensorId id : *ids) {
+        Storage& s = storage(id);
+        if (s.made >= 0 && inside(*segment, s.made)) continue;
+        const Tape::Recomputed* maker = s.made < 0 ? nullptr : recomputed_at(s.made);
+        if (maker != nullptr && maker->discards_output) continue;
+        s.kept = true;
+        s.first_saver = s.first_saver < 0 ? i : std::min(s.first_saver, i);
+      }
+    }
+  }
+
+  void survey_offloaded(const Tape::Offloaded& group) {
+    for (int i = group.first; i <= group.last; ++i) {
+      for (const TensorId id : node(i).saved) {
+        Storage& s = storage(id);
+        if (!s.kept || tape_.at(id).numel() < group.min_numel) continue;
+        s.offloaded = true;
+        s.leaves_after = std::max(s.last_read, group.last);
+      }
+    }
+  }
+
+  std::int64_t bytes(TensorId id) const { return tape_.at(id).bytes(); }
+  Category category(TensorId id) const { return tape_.at(id).category; }
+
+  static void raise(Live& peak, const Live& level) {
+    if (level.total() > peak.total()) peak = level;
+  }
+
+  void forward(PartLife& life) {
+    Live live;
+    if (tape_.input >= 0) {
+      live.of(category(tape_.input)) += bytes(tape_.input);
+      if (storage(tape_.input).kept && !storage(tape_.input).offloaded) {
+        life.input = bytes(tape_.input);
+      }
+    }
+    raise(life.forward_peak, live);
+    for (int i = 0; i < num_nodes(); ++i) {
+      for (const TensorId id : node(i).outputs) {
+        if (owns(id)) live.of(category(id)) += bytes(id);
+      }
+      raise(life.forward_peak, with(live, node(i).forward_workspace));
+      release_after(i, live);
+    }
+    life.kept = live;
+    for (std::size_t id = 0; id < num_tensors_; ++id) {
+      const auto tensor = static_cast<TensorId>(id);
+      if (!owns(tensor)) continue;
+      if (storages_[id].offloaded) life.offloaded.of(category(tensor)) += bytes(tensor);
+      // The output is the next part's.
+      const bool is_output = tape_.output >= 0 && tape_.at(tape_.output).storage == tensor;
+      if (is_output && !storages_[id].kept) life.kept.of(category(tensor)) -= bytes(tensor);
+    }
+    kept_ = life.kept;
+    offloaded_ = life.offloaded;
+  }
+
+  void release_after(int i, Live& live) {
+    for (std::size_t id = 0; id < num_tensors_; ++id) {
+      const Storage& s = storages_[id];
+      const auto tensor = static_cast<TensorId>(id);
+      if (!owns(tensor)) continue;
+      const bool goes = s.kept ? s.offloaded && s.leaves_after == i : s.last_read == i;
+      if (goes) live.of(category(tensor)) -= bytes(tensor);
+    }
+  }
+
+  static Live with(Live live, std::int64_t workspace) {
+    live.activations += workspace;
+    return live;
+  }
+
+  // Backward.
+
+  /// Runs backward; `split`: without the weights' gradients, whose tensors stay.
+  Half backward(bool split) {
+    Half half;
+    Live live = kept_ + offloaded_;
+    gradients_.assign(2 * num_tensors_ + 8, Gradient{});
+    num_gradients_ = 0;
+    gradient_of_.assign(num_tensors_, -1);
+    alive_.assign(num_tensors_, false);
+    for (std::size_t id = 0; id < num_tensors_; ++id) alive_[id] = storages_[id].kept;
+    twice_ = 0;
+    if (tape_.output >= 0) make_gradient(tape_.output, live);
+    for (const TensorId loss : tape_.losses_) make_gradient(loss, live);
+    raise(half.peak, live);
+    for (int i = num_nodes() - 1; i >= 0; --i) {
+      for (const Tape::Recomputed& segment : tape_.recomputed_) {
+        if (segment.restore_before == i) run_again(segment, live, half.peak);
+      }
+      backward_of(i, split, live, half);
+    }
+    return half;
+  }
+
+  int make_gradient(TensorId id, Live& live) {
+    // Gradients of fp8 tensors are 16-bit; all others are as their tensors.
+    const std::int64_t size =
+        tape_.at(id).numel() *
+        std::max(tape_.at(id).element_bytes, std::min<std::int64_t>(2, tape_.shape.element));
+    const int made = num_gradients_++;
+    gradients_[static_cast<std::size_t>(made)] = {size, category(id), 1};
+    live.of(category(id)) += size;
+    if (gradient_of_[static_cast<std::size_t>(id)] < 0) {
+      gradient_of_[static_cast<std::size_t>(id)] = made;
+    }
+    return made;
+  }
+
+  void drop(int gradient, Live& live) {
+    Gradient& g = gradients_[static_cast<std::size_t>(gradient)];
+    if (--g.owners == 0) live.of(g.category) -= g.bytes;
+  }
+
+  void backward_of(int i, bool split, Live& live, Half& half) {
+    const TapeNode& n = node(i);
+    int arrived = -1;  // the first output's gradient
+    for (const TensorId id : n.outputs) {
+      if (arrived < 0) arrived = gradient_of_[static_cast<std::size_t>(id)];
+    }
+    if (arrived >= 0) {
+      if (n.overwrites_saved) forget(n.saved.front(), live);
+      std::array<int, 8> second{};
+      std::size_t num_second = 0;
+      std::array<TensorId, 8> added{};
+      for (const TensorId id : n.inputs) {
+        int& known = gradient_of_[static_cast<std::size_t>(id)];
+        if (n.passes_gradient) {
+          if (known < 0) {
+            known = arrived;
+            ++gradients_[static_cast<std::size_t>(arrived)].owners;
+          }
+          continue;
+        }
+        const int earlier = known;
+        const int made = make_gradient(id, live);
+        if (earlier >= 0) {
+          added[num_second] = id;
+          second[num_second++] = made;
+        }
+      }
+      const std::int64_t workspace = n.backward_workspace + (split ? 0 : n.weight_workspace);
+      raise(half.peak, with(live, workspace));
+      // The second gradient of a tensor is added to the first: in place, if nobody else holds it.
+      for (std::size_t k = 0; k < num_second; ++k) {
+        int& known = gradient_of_[static_cast<std::size_t>(added[k])];
+        if (gradients_[static_cast<std::size_t>(known)].owners > 1) {
+          const int earlier = known;
+          known = -1;
+          known = make_gradient(added[k], live);
+          raise(half.peak, live);
+          drop(earlier, live);
+        }
+        drop(second[k], live);
+      }
+    }
+    const bool stays = split && n.has_weight;
+    for (const TensorId id : n.outputs) {
+      int& known = gradient_of_[static_cast<std::size_t>(id)];
+      if (known < 0) continue;
+      if (stays) {
+        const Gradient& g = gradients_[static_cast<std::size_t>(known)];
+        if (!is_counted(known)) half.left.of(g.category) += g.bytes;
+        counted_.push_back(known);
+      } else {
+        drop(known, live);
+      }
+      known = -1;
+    }
+    release_saved(i, stays, live, half);
+    for (const Tape::Recomputed& segment : tape_.recomputed_) {
+      if (segment.first == i && !segment.discards_output) {
+        live.activations -= twice_;
+        twice_ = 0;
+      }
+    }
+    if (i == 0) counted_.clear();
+  }
+
+  void forget(TensorId id, Live& live) {
+    alive_[static_cast<std::size_t>(tape_.at(id).storage)] = false;
+    live.of(category(id)) -= bytes(id);
+  }
+
+  bool is_counted(int gradient) const {
+    return std::find(counted_.begin(), counted_.end(), gradient) != counted_.end();
+  }
+
+  void release_saved(int i, bool stays, Live& live, Half& half) {
+    for (std::size_t id = 0; id < num_tensors_; ++id) {
+      const auto tensor = static_cast<TensorId>(id);
+      if (!owns(tensor) || !alive_[id] || storages_[id].first_saver != i) continue;
+      alive_[id] = false;
+      if (stays) {
+        half.left.of(category(tensor)) += bytes(tensor);
+      } else {
+        live.of(category(tensor)) -= bytes(tensor);
+      }
+    }
+  }
+
+  /// A module's forward again: what it saves is back, and its outputs, unless they were discarded,
+  /// exist twice until its backward is through.
+  void run_again(const Tape::Recomputed& segment, Live& live, Live& peak) {
+    std::vector<bool> passing(num_tensors_, false);
+    for (int i = segment.first; i <= segment.last; ++i) {
+      for (const TensorId id : node(i).outputs) {
+        if (!owns(id)) continue;
+        const auto index = static_cast<std::size_t>(id);
+        const Storage& s = storages_[index];
+        const bool is_output = s.last_read > segment.last;
+        if (is_output && !segment.discards_output) {
+          twice_ += bytes(id);
+          live.activations += bytes(id);
+          continue;
+        }
+        if (alive_[index]) continue;
+        live.of(category(id)) += bytes(id);
+        (s.first_saver >= 0 ? alive_ : passing)[index] = true;
+      }
+      raise(peak, with(live, node(i).forward_workspace));
+      for (std::size_t id = 0; id < num_tensors_; ++id) {
+        if (!passing[id] || storages_[id].last_read > i) continue;
+        passing[id] = false;
+        live.of(category(static_cast<TensorId>(id))) -= bytes(static_cast<TensorId>(id));
+      }
+    }
+    // An output that nobody saves has served its turn.
+    for (std::size_t id = 0; id < num_tensors_; ++id) {
+      if (passing[id])
+        live.of(category(static_cast<TensorId>(id))) -= bytes(static_cast<TensorId>(id));
+    }
+  }
+
+  /// The second half: every linear layer's weight gradient, with what the first half left.
+  Live weights(const Half& half) const {
+    std::int64_t workspace = 0;
+    for (const TapeNode& n : tape_.nodes_) workspace = std::max(workspace, n.weight_workspace);
+    return with(half.left, workspace);
+  }
+
+  std::vector<SavedTensor> saved_tensors() const {
+    std::vector<SavedTensor> list;
+    for (std::size_t id = 0; id < num_tensors_; ++id) {
+      const TapeTensor& tensor = tape_.tensors_[id];
+      const Storage& s = storages_[id];
+      if (!owns(static_cast<TensorId>(id)) || s.first_saver < 0) continue;
+      list.push_back({.name = fmt::format("{}.{}", tensor.module, tensor.name),
+                      .shape = {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dimensions},
+                      .element_bytes = tensor.element_bytes,
+                      .cut = tensor.cut,
+                      .category = tensor.category,
+                      .statistic = tensor.statistic,
+                      .recomputed = !s.kept,
+                      .offloaded = s.offloaded});
+    }
+    return list;
+  }
+
+  const Tape& tape_;
+  std::size_t num_tensors_;
+  std::vector<Storage> storages_;
+  Live kept_, offloaded_;
+  std::vector<Gradient> gradients_;
+  int num_gradients_ = 0;
+  std::vector<int> gradient_of_;  // by tensor; -1: none yet
+  std::vector<bool> alive_;       // by storage: saved, and here
+  std::vector<int> counted_;      // gradients that the stash holds already
+  std::int64_t twice_ = 0;        // outputs that recompute made a second time
+};
+
+PartLife play(const Tape& tape) { return TapePlayer(tape).play(); }
+
+PartWork work(const Tape& tape) {
+  PartWork work;
+  const std::vector<TapeNode>& nodes = tape.nodes();
+  for (const TapeNode& node : nodes) {
+    work.forward.insert(work.forward.end(), node.forward_kernels.begin(),
+                        node.forward_kernels.end());
+    work.forward_collectives.insert(work.forward_collectives.end(),
+                                    node.forward_collectives.begin(),
+                                    node.forward_collectives.end());
+  }
+  for (int i = tape.num_nodes() - 1; i >= 0; --i) {
+    for (const auto& [first, last] : tape.run_again_before(i)) {
+      for (int again = first; again <= last; ++again) {
+        const TapeNode& node = nodes[static_cast<std::size_t>(again)];
+        work.backward.insert(work.backward.end(), node.forward_kernels.begin(),
+                             node.forward_kernels.end());
+        work.backward_collectives.insert(work.backward_collectives.end(),
+                                         node.forward_collectives.begin(),
+                                         node.forward_collectives.end());
+      }
+    }
+    const TapeNode& node = nodes[static_cast<std::size_t>(i)];
+    work.backward.insert(work.backward.end(), node.backward_kernels.begin(),
+                         node.backward_kernels.end());
+    work.backward_collectives.insert(work.backward_collectives.end(),
+                                     node.backward_collectives.begin(),
+                                     node.backward_collectives.end());
+  }
+  return work;
+}
+
+}  // namespace pipeledger

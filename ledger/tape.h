@@ -1,0 +1,199 @@
+// A part of the model as autograd records it: nodes in the order of the forward, each with the
+// tensors it reads, makes and keeps for backward. From that one list follow the tensors that stay,
+// the peaks inside forward and backward, and what runs.
+//
+// What is played is PyTorch's engine: a tensor lives until its last reader has run, or, kept, until
+// the backward of the node that kept it; backward visits the nodes in reverse, makes a gradient for
+// each input, adds it to one that is there already, and then lets go of the output's gradient.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "ledger/ledger.h"
+#include "ledger/shape.h"
+
+namespace pipeledger {
+
+using TensorId = int;
+
+/// A few tensors, in place.
+class TensorIds {
+ public:
+  TensorIds() = default;
+  TensorIds(std::initializer_list<TensorId> ids) {
+    for (const TensorId id : ids) push_back(id);
+  }
+  void push_back(TensorId id) {
+    PIPELEDGER_CHECK(size_ < ids_.size(), "{} tensors", size_);
+    ids_[size_++] = id;
+  }
+  const TensorId* begin() const { return ids_.data(); }
+  const TensorId* end() const { return ids_.data() + size_; }
+  bool empty() const { return size_ == 0; }
+  TensorId front() const { return ids_[0]; }
+
+ private:
+  std::array<TensorId, 8> ids_{};
+  std::size_t size_ = 0;
+};
+
+struct TapeTensor {
+  std::string_view module, name;  // "core_attention", "query"
+  std::array<std::int64_t, 4> shape{};
+  int num_dimensions = 0;
+  std::int64_t element_bytes = 2;
+  Cut cut = Cut::none;
+  Category category = Category::activations;
+  bool statistic = false;
+  /// The tensor whose memory this one looks into; itself, if it has memory of its own.
+  TensorId storage = 0;
+
+  std::int64_t numel() const;
+  std::int64_t bytes() const { return numel() * element_bytes; }
+};
+
+struct TapeNode {
+  std::string_view name;
+  TensorIds inputs;   // backward makes a gradient for each
+  TensorIds reads;    // read, without a gradient
+  TensorIds outputs;  // the first ones have gradients, if anything downstream makes them
+  TensorIds saved;    // kept for this node's backward
+  /// Backward makes nothing: the inputs' gradients are the output's (an addition).
+  bool passes_gradient = false;
+  /// Backward writes the first input's gradient over the first saved tensor.
+  bool overwrites_saved = false;
+  /// A linear layer: what it saved and its output's gradient are needed again for the weight's
+  /// gradient, which a split backward leaves for later.
+  bool has_weight = false;
+  std::int64_t forward_workspace = 0;   // bytes while it runs, beside its tensors
+  std::int64_t backward_workspace = 0;  // while its inputs' gradients are made
+  std::int64_t weight_workspace = 0;    // while its weight's gradient is made
+  std::vector<Kernel> forward_kernels, backward_kernels;
+  std::vector<StepCollective> forward_collectives, backward_collectives;
+};
+
+/// Bytes in flight, by what they are for.
+struct Live {
+  std::int64_t activations = 0;
+  std::int64_t logits = 0;
+
+  std::int64_t total() const { return activations + logits; }
+  std::int64_t& of(Category category) {
+    return category == Category::logits ? logits : activations;
+  }
+  Live& operator+=(const Live& other);
+  friend Live operator+(Live a, const Live& b) { return a += b; }
+  friend Live operator-(const Live& a, const Live& b) {
+    return {a.activations - b.activations, a.logits - b.logits};
+  }
+  bool operator==(const Live&) const = default;
+};
+
+class Tape {
+ public:
+  Tape(const Scenario& of, const Shape& sizes) : scenario(of), shape(sizes) {
+    tensors_.reserve(64);
+    nodes_.reserve(48);
+  }
+
+  TensorId tensor(std::string_view module, std::string_view name,
+                  std::initializer_list<std::int64_t> dimensions, std::int64_t element_bytes,
+                  Cut cut);
+  /// [s, b, width] of the norm and dropout regions: cut along the sequence, or whole on every rank.
+  TensorId hidden(std::string_view module, std::string_view name, std::int64_t width = 0);
+  /// [s, b, width] of a block's inside, `width` being what tensor parallelism leaves this rank.
+  TensorId inner(std::string_view module, std::string_view name, std::int64_t width);
+  /// A tensor of the same shape and type: with memory of its own, or looking into the other's.
+  TensorId like(TensorId other, std::string_view module, std::string_view name);
+  TensorId view(TensorId other, std::string_view module, std::string_view name);
+  void set_element_bytes(TensorId id, std::int64_t element_bytes) {
+    tensors_[static_cast<std::size_t>(id)].element_bytes = element_bytes;
+  }
+  TensorId statistic(TensorId id);
+  TensorId logits(TensorId id);
+
+  TapeNode& add(TapeNode node);
+  TapeNode& node(int i) { return nodes_[static_cast<std::size_t>(i)]; }
+  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+
+  /// The nodes from `first` on form a module that recompute drops: what they save and did not
+  /// get from outside. They run again before the backward of node `restore_before`.
+  /// `discards_output`: its outputs go too, though later nodes keep them (Megatron's
+  /// CheckpointWithoutOutput); otherwise they are made twice.
+  void recompute(int first, int last, int restore_before, bool discards_output);
+  /// What these nodes save goes to host memory as the last of them ends, if of `min_numel` elements
+  /// or more, and is back before their backward.
+  void offload(int first, int last, std::int64_t min_numel);
+  /// A loss: backward starts from its gradient.
+  void start_backward_from(TensorId loss) { losses_.push_back(loss); }
+  /// A variable of the caller's holds the tensor until node `last` ends.
+  void hold(TensorId id, int last);
+
+  /// Ranges of nodes that run again before the backward of node i.
+  std::vector<std::pair<int, int>> run_again_before(int i) const;
+
+  const TapeTensor& at(TensorId id) const { return tensors_[static_cast<std::size_t>(id)]; }
+  const std::vector<TapeTensor>& tensors() const { return tensors_; }
+  const std::vector<TapeNode>& nodes() const { return nodes_; }
+
+  Cut region() const { return shape.sequence_parallel ? Cut::sequence_parallel : Cut::none; }
+
+  const Scenario& scenario;
+  const Shape shape;
+  TensorId input = -1;   // comes from the part before
+  TensorId output = -1;  // goes to the part behind; -1: none
+
+ private:
+  friend class TapePlayer;
+
+  struct Recomputed {
+    int first = 0, last = 0, restore_before = 0;
+    bool discards_output = false;
+  };
+  struct Offloaded {
+    int first = 0, last = 0;
+    std::int64_t min_numel = 0;
+  };
+  struct Held {
+    TensorId id = 0;
+    int last = 0;
+  };
+
+  std::vector<TapeTensor> tensors_;
+  std::vector<TapeNode> nodes_;
+  std::vector<Recomputed> recomputed_;
+  std::vector<Offloaded> offloaded_;
+  std::vector<Held> held_;
+  TensorIds losses_;
+};
+
+/// What a part's life comes to. Peaks count the part's own tensors alone: its input and output,
+/// their gradients, all it keeps.
+struct PartLife {
+  Live kept;               // from forward to backward
+  std::int64_t input = 0;  // of which the part's input
+  Live offloaded;          // kept too, in host memory
+  Live forward_peak;
+  Live backward_peak;
+  // Backward in two halves: what the first leaves for the second, and their peaks.
+  Live stash;
+  Live input_backward_peak;
+  Live weight_backward_peak;
+  std::vector<SavedTensor> tensors;  // all that backward reads, in order of birth
+};
+PartLife play(const Tape& tape);
+
+/// What a part runs, in order; `backward` with what recompute runs again.
+struct PartWork {
+  std::vector<Kernel> forward, backward;
+  std::vector<StepCollective> forward_collectives, backward_collectives;
+};
+PartWork work(const Tape& tape);
+
+}  // namespace pipeledger
