@@ -113,12 +113,28 @@ LoadedScenario parse(std::string_view text, std::string_view format,
   return loaded;
 }
 
-MegatronCommand read_launch(const std::filesystem::path& path, const MegatronReading& reading) {
+constexpr int kMaxExtended = 16;
+
+/// The files that a YAML file extends and that stand beside it, before itself.
+void read_extended(const std::filesystem::path& path, const MegatronReading& reading, int depth,
+                   std::vector<MegatronCommand>& commands) {
   const std::string text = read_file(path);
+  const std::string file = path.string();
+  for (const std::string& name : extended_files(text, file)) {
+    const std::filesystem::path base = path.parent_path() / name;
+    std::error_code error;
+    const bool is_read = depth < kMaxExtended && commands.size() < kMaxExtended &&
+                         std::filesystem::is_regular_file(base, error);
+    if (is_read) read_extended(base, reading, depth + 1, commands);
+  }
+  commands.push_back(read_megatron_yaml(text, file, reading));
+}
+
+void read_launch(const std::filesystem::path& path, const MegatronReading& reading,
+                 std::vector<MegatronCommand>& commands) {
   const std::string ending = path.extension().string();
-  if (ending == ".yaml" || ending == ".yml")
-    return read_megatron_yaml(text, path.string(), reading);
-  return read_megatron_script(text, path.string(), reading);
+  if (ending == ".yaml" || ending == ".yml") return read_extended(path, reading, 0, commands);
+  commands.push_back(read_megatron_script(read_file(path), path.string(), reading));
 }
 
 }  // namespace
@@ -144,7 +160,7 @@ LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Overr
   std::vector<MegatronCommand> commands;
   for (const std::filesystem::path& file : input.files) {
     reading.folder = file.has_parent_path() ? file.parent_path() : ".";
-    commands.push_back(read_launch(file, reading));
+    read_launch(file, reading, commands);
   }
   if (!input.flags.empty()) commands.push_back(read_megatron_flags(input.flags, reading));
   MappedScenario mapped = map_megatron(commands, overrides);

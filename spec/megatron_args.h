@@ -20,6 +20,7 @@ struct FlagUse {
   Position position;              // of the name
   std::vector<ShellWord> values;  // none: a switch
   bool is_on = true;              // of a switch: what it stores
+  bool is_checked = true;         // by argparse, as YAML is not
 };
 
 struct MegatronCommand {
@@ -53,6 +54,9 @@ MegatronCommand read_megatron_flags(const std::vector<std::string>& words,
 /// flag (--num-layers). Other keys are told. ${VARIABLE:default} and ${a.b} are followed.
 MegatronCommand read_megatron_yaml(std::string_view text, const std::string& file,
                                    const MegatronReading& reading);
+
+/// The files that a YAML file names under extends, as Primus does.
+std::vector<std::string> extended_files(std::string_view text, const std::string& file);
 
 /// What argparse would say of the value of a flag; "" when nothing.
 std::string wrong_value(const MegatronFlag& flag, const std::string& value);

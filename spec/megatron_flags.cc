@@ -880,6 +880,13 @@ constexpr MegatronFlag kFormerFlags[] = {
     {"--rms-norm-eps", "", store, number, "", "", ""},
     {"--rotary-scale-factor", "", store, number, "", "", ""},
     // Megatron-DeepSpeed.
+    {"--data-impl", "", store, text, "", "", ""},
+    {"--embed-layernorm", "", store_true, text, "", "", "False"},
+    {"--log-batch-size-to-tensorboard", "", store_true, text, "", "", "False"},
+    {"--pad-vocab-size-to", "padded_vocab_size", store, whole, "", "", ""},
+    {"--pp-partition-method", "former_pp_partition_method", store, text, "", "", ""},
+    {"--tokenizer-name-or-path", "", store, text, "", "", ""},
+    {"--zero-stage", "former_zero_stage", store, whole, "", "", "0"},
     {"--deepspeed", "", store_true, text, "", "", "False"},
     {"--deepspeed_config", "", store, text, "", "", ""},
     {"--deepspeed-activation-checkpointing", "", store_true, text, "", "", "False"},

@@ -323,6 +323,24 @@ class Mapper {
     }
   }
 
+  void remove(const std::string& path) {
+    const std::size_t dot = path.find('.');
+    for (Member& section : out_.root.members)
+      if (section.key == path.substr(0, dot))
+        std::erase_if(section.value.members,
+                      [&](const Member& member) { return member.key == path.substr(dot + 1); });
+  }
+
+  /// The word at `path`, "" when there is none.
+  std::string value_at(const std::string& path) const {
+    const std::size_t dot = path.find('.');
+    for (const Member& section : out_.root.members)
+      if (section.key == path.substr(0, dot))
+        for (const Member& member : section.value.members)
+          if (member.key == path.substr(dot + 1)) return member.value.text;
+    return "";
+  }
+
   bool has(const std::string& path) const {
     if (overridden_.contains(path)) return true;
     const std::size_t dot = path.find('.');
@@ -348,6 +366,29 @@ class Mapper {
     const std::string value = joined(use.values);
     if (is_none(value)) return;
     set(path, value, use.values.empty() ? use.position : use.values.front().position);
+    if (use.flag->nargs == "+" && path.ends_with("_modules")) make_list(path, use.values);
+  }
+
+  /// Names one by one, each where it stands.
+  void make_list(const std::string& path, const std::vector<ShellWord>& values) {
+    Node* node = nullptr;
+    for (Member& section : out_.root.members)
+      for (Member& member : section.value.members)
+        if (section.key + "." + member.key == path) node = &member.value;
+    if (node == nullptr) return;
+    node->kind = Node::Kind::list;
+    for (const ShellWord& value : values) {
+      std::string word;
+      for (const char c : value.text + ' ') {
+        if (c != ' ' && c != '[' && c != ']' && c != ',') {
+          word += c;
+        } else if (!word.empty()) {
+          node->items.push_back({.kind = Node::Kind::word,
+                                 .text = std::exchange(word, ""),
+                                 .position = value.position});
+        }
+      }
+    }
   }
 
   static bool is_none(const std::string& value) { return value == "None" || value == "null"; }
@@ -390,6 +431,18 @@ class Mapper {
       }
     }
     for (const Renamed& renamed : kRenamed) set_from(renamed.dest, std::string(renamed.path));
+    // On unless it is said, and off without virtual stages.
+    if (is_on("overlap_p2p_comm")) remove("sim.overlap_p2p_communication");
+    embedding_and_loss_as_layers();
+  }
+
+  /// DeepSpeed's "type:transformer|embedding" counts the embedding and the head as layers.
+  void embedding_and_loss_as_layers() {
+    used_.insert("former_pp_partition_method");
+    if (text("former_pp_partition_method").find("embedding") == std::string::npos) return;
+    for (const char* path : {"parallel.account_for_embedding_in_pipeline_split",
+                             "parallel.account_for_loss_in_pipeline_split"})
+      set(path, "true", position_of("former_pp_partition_method"));
   }
 
   void precision() {
@@ -452,7 +505,8 @@ class Mapper {
     const bool is_rotary = is_on("use_rotary_position_embeddings");
     const std::string type = is_rotary ? "rope" : text("position_embedding_type");
     // These turn queries and keys, or do nothing: no table to hold.
-    const bool has_no_table = type == "rope" || type == "yarn" || type == "mrope" || type == "none";
+    const bool has_no_table =
+        type == "rope" || type == "yarn" || type == "mrope" || type == "alibi" || type == "none";
     if (type == "relative")
       problem(position_of("position_embedding_type"), "model.position_embedding_type",
               "relative is T5's, which is not modelled; write rope or learned_absolute");
@@ -508,12 +562,24 @@ class Mapper {
       if (!has("train.recompute_method")) set("train.recompute_method", "uniform", at);
       if (!has("train.recompute_num_layers")) set("train.recompute_num_layers", "1", at);
     }
+    // Asked with full recompute only: 0 layers is what others write where there is none.
+    const bool is_full = value_at("train.recompute_granularity") == "full";
+    if (!is_full && !overridden_.contains("train.recompute_granularity")) {
+      for (const char* path : {"train.recompute_method", "train.recompute_num_layers"}) {
+        if (!value_at(path).empty())
+          out_.notes.push_back(
+              fmt::format("{}: does nothing unless recompute_granularity is full", path));
+        remove(path);
+      }
+    }
     if (is_on("moe_layer_recompute")) {
       const Position at = position_of("moe_layer_recompute");
       set("train.recompute_granularity", "selective", at);
-      const std::string modules =
-          find("recompute_modules") ? text("recompute_modules") : "core_attn";
-      set("train.recompute_modules", modules + " moe", at);
+      std::vector<ShellWord> modules = {{.text = "core_attn", .position = at}};
+      if (const FlagUse* use = find("recompute_modules")) modules = use->values;
+      modules.push_back({.text = "moe", .position = at});
+      set("train.recompute_modules", "", at);
+      make_list("train.recompute_modules", modules);
     }
   }
 
@@ -524,6 +590,15 @@ class Mapper {
       set_from("optimizer", "train.optimizer");
       if (name == "dist_muon") set("train.optimizer", "muon", position_of("optimizer"));
     }
+    // DeepSpeed's stage 1 is the distributed optimizer; the others cut gradients and weights too.
+    used_.insert("former_zero_stage");
+    const std::string stage = text("former_zero_stage");
+    if (stage == "1")
+      set("train.use_distributed_optimizer", "true", position_of("former_zero_stage"));
+    if (stage == "2" || stage == "3")
+      problem(
+          position_of("former_zero_stage"), "train.data_parallel_sharding_strategy",
+          fmt::format("--zero-stage {} is DeepSpeed's, not modelled; --zero-stage 1 is", stage));
     // Asked with --use-megatron-fsdp alone, whatever its default.
     used_.insert("data_parallel_sharding_strategy");
     if (is_on("use_megatron_fsdp"))
@@ -610,12 +685,7 @@ class Mapper {
   std::int64_t number_at(const std::string& path, std::int64_t otherwise) const {
     const auto changed = overridden_.find(path);
     if (changed != overridden_.end()) return whole(changed->second).value_or(otherwise);
-    const std::size_t dot = path.find('.');
-    for (const Member& section : out_.root.members)
-      if (section.key == path.substr(0, dot))
-        for (const Member& field : section.value.members)
-          if (field.key == path.substr(dot + 1)) return whole(field.value.text).value_or(otherwise);
-    return otherwise;
+    return whole(value_at(path)).value_or(otherwise);
   }
 
   /// Megatron's default: one microbatch for each replica.
@@ -666,11 +736,14 @@ class Mapper {
       const FlagUse& use = *find(dest);
       if (used_.contains(dest)) continue;
       for (const ShellWord& value : use.values) {
-        const std::string wrong = value.unknown ? "" : wrong_value(*use.flag, value.text);
+        const bool is_checked = use.is_checked && !value.unknown;
+        const std::string wrong = is_checked ? wrong_value(*use.flag, value.text) : "";
         if (!wrong.empty()) problem(value.position, use.name, wrong);
       }
-      const bool is_default =
-          use.flag->action == FlagAction::store && joined(use.values) == use.flag->default_value;
+      const std::string_view otherwise = use.flag->default_value;
+      const bool is_default = use.flag->action == FlagAction::store
+                                  ? joined(use.values) == otherwise
+                                  : use.is_on == (otherwise == "True");
       if (contains(kNotModelled, dest) && !is_default) {
         not_modelled.push_back(use.name);
       } else {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <optional>
 #include <set>
 #include <utility>
@@ -47,6 +48,10 @@ constexpr std::array kAliases = {
     Alias{"tokenizer", "model", "tokenizer_model"},
 };
 
+/// More ${...} than any file has.
+constexpr int kMaxInterpolated = 10'000;
+constexpr std::size_t kMaxInterpolatedText = 4096;
+
 std::string normal(const std::string& key) {
   std::string name = key.starts_with("--") ? key.substr(2) : key;
   std::replace(name.begin(), name.end(), '-', '_');
@@ -88,6 +93,12 @@ class YamlReader {
 
  private:
   void group(const Node& node, const std::string& name) {
+    groups_.push_back(&node);
+    members(node, name);
+    groups_.pop_back();
+  }
+
+  void members(const Node& node, const std::string& name) {
     for (const Member& member : node.members) {
       if (command_.problems.size() >= kMaxProblems) return;
       if (member.value.kind == Node::Kind::group) {
@@ -128,13 +139,16 @@ class YamlReader {
 
   void use(const MegatronFlag& flag, const Member& member, std::vector<ShellWord> values) {
     FlagUse use{.flag = &flag, .name = member.key, .position = member.position};
+    use.is_checked = false;
+    const std::string first = values.empty() ? "" : small(values.front().text);
+    if (first == "null" || first == "none") return;
     if (flag.action != FlagAction::store) {
-      const std::string truth = values.empty() ? "" : small(values.front().text);
-      const bool is_truth = truth == "true" || truth == "false";
+      const bool is_true = first == "true" || first == "1";
+      const bool is_truth = is_true || first == "false" || first == "0";
       if (values.size() != 1 || !is_truth || values.front().unknown)
         return problem(member.value.position, member.key,
-                       fmt::format("{} is not true or false", in_quotes(truth)));
-      use.is_on = truth == "true";
+                       fmt::format("{} is not true or false", in_quotes(first)));
+      use.is_on = is_true;
     } else {
       use.values = std::move(values);
     }
@@ -204,6 +218,7 @@ class YamlReader {
         name == "nproc_per_node")
       return launch("--nproc_per_node", member);
     // Primus: the model's own file, of which this one overrides fields.
+    if (name == "extends") return true;
     if ((name == "model" || name == "config") && value.ends_with(".yaml")) {
       command_.notes.push_back(fmt::format("{}:{}: {} is not read; give it too, before this file",
                                            member.position.file, member.position.line,
@@ -250,21 +265,82 @@ class YamlReader {
     return "[" + join(items) + "]";
   }
 
+  /// The text of a node with its ${...} worked out.
   ShellWord word(const Node& node, int depth) {
     ShellWord word{.text = list_text(node), .position = node.position};
-    if (!word.text.starts_with("${") || !word.text.ends_with("}")) return word;
-    const std::string inside = word.text.substr(2, word.text.size() - 3);
-    if (std::optional<std::string> value = environment(inside)) {
-      word.text = *value;
-    } else if (const Node* target = depth < kMaxDepth ? find(inside) : nullptr) {
-      ShellWord found = this->word(*target, depth + 1);
-      word.text = std::move(found.text);
-      word.unknown = std::move(found.unknown);
-    } else {
-      const std::string name = inside.substr(0, inside.find(':'));
-      word.unknown = ShellUnknown{is_environment_name(name) ? name : "", in_quotes(word.text)};
+    const std::string written = std::exchange(word.text, "");
+    for (std::size_t at = 0; at < written.size();) {
+      const std::size_t end = written.compare(at, 2, "${") == 0 ? behind_braces(written, at) : at;
+      if (end == at) {
+        word.text += written[at++];
+        continue;
+      }
+      const std::string inside = written.substr(at + 2, end - at - 3);
+      const std::optional<std::string> value =
+          depth < kMaxDepth ? interpolated(inside, depth) : std::nullopt;
+      if (value) {
+        word.text += *value;
+      } else {
+        const std::string name = inside.substr(0, inside.find(':'));
+        word.unknown = ShellUnknown{is_environment_name(name) ? name : "", in_quotes(written)};
+        word.text += written.substr(at, end - at);
+      }
+      at = end;
     }
     return word;
+  }
+
+  /// Behind the } of the ${ at `at`; `at` when there is none.
+  static std::size_t behind_braces(const std::string& text, std::size_t at) {
+    int depth = 0;
+    for (std::size_t i = at; i < text.size(); ++i) {
+      if (text[i] == '{') ++depth;
+      if (text[i] == '}' && --depth == 0) return i + 1;
+    }
+    return at;
+  }
+
+  /// What stands for ${inside}: a variable of the environment, another key, a product of NeMo's.
+  std::optional<std::string> interpolated(const std::string& inside, int depth) {
+    if (++num_interpolated_ > kMaxInterpolated) return std::nullopt;
+    if (std::optional<std::string> value = environment(inside)) return value;
+    const std::size_t colon = inside.find(':');
+    if (colon != std::string::npos)
+      return computed(inside.substr(0, colon), inside.substr(colon + 1), depth);
+    const Node* target = find(inside);
+    if (target == nullptr) return std::nullopt;
+    ShellWord found = word(*target, depth + 1);
+    if (found.unknown || found.text.size() > kMaxInterpolatedText) return std::nullopt;
+    return std::move(found.text);
+  }
+
+  /// NeMo's resolvers: multiply, add, divide (without its rest).
+  std::optional<std::string> computed(const std::string& resolver, const std::string& operands,
+                                      int depth) {
+    const ShellWord words = word({.kind = Node::Kind::word, .text = operands}, depth + 1);
+    if (words.unknown) return std::nullopt;
+    std::optional<std::int64_t> result;
+    for (std::size_t begin = 0; begin <= words.text.size();) {
+      const std::size_t end = std::min(words.text.find(',', begin), words.text.size());
+      const std::size_t first = std::min(words.text.find_first_not_of(' ', begin), end);
+      const char* behind = words.text.data() + end;
+      std::int64_t value = 0;
+      const auto [stop, error] = std::from_chars(words.text.data() + first, behind, value);
+      if (error != std::errc() || stop != behind) return std::nullopt;
+      result = result ? combined(resolver, *result, value) : value;
+      if (!result) return std::nullopt;
+      begin = end + 1;
+    }
+    return std::to_string(*result);
+  }
+
+  static std::optional<std::int64_t> combined(const std::string& resolver, std::int64_t a,
+                                              std::int64_t b) {
+    std::int64_t result = 0;
+    if (resolver == "multiply" && !__builtin_mul_overflow(a, b, &result)) return result;
+    if (resolver == "add" && !__builtin_add_overflow(a, b, &result)) return result;
+    if ((resolver == "divide" || resolver == "div") && b > 0) return a / b;
+    return std::nullopt;
   }
 
   /// ${NAME:default} of Primus, ${oc.env:NAME,default} of OmegaConf.
@@ -280,10 +356,13 @@ class YamlReader {
     return inside.substr(separator + 1);
   }
 
-  /// ${model.seq_length}, from the root, or from the only group that stands around all.
+  /// ${model.seq_length} from the root; ${.seq_length} from the group around, a dot more from the
+  /// one around that.
   const Node* find(std::string path) const {
-    path.erase(0, path.find_first_not_of('.'));
-    const Node* node = &root_;
+    const std::size_t dots = path.find_first_not_of('.');
+    if (dots == std::string::npos || dots > groups_.size()) return nullptr;
+    const Node* node = dots == 0 ? &root_ : groups_[groups_.size() - dots];
+    path.erase(0, dots);
     while (!path.empty()) {
       const std::string key = path.substr(0, path.find('.'));
       path.erase(0, key.size() + 1);
@@ -299,9 +378,21 @@ class YamlReader {
   const MegatronReading& reading_;
   MegatronCommand command_;
   std::vector<std::string> unknown_;
+  std::vector<const Node*> groups_;  // around the key that is read, the innermost last
+  int num_interpolated_ = 0;
 };
 
 }  // namespace
+
+std::vector<std::string> extended_files(std::string_view text, const std::string& file) {
+  std::vector<std::string> files;
+  const Node root = read_yaml(text, file);
+  for (const Member& member : root.members) {
+    if (member.key != "extends") continue;
+    for (const Node& item : member.value.items) files.push_back(item.text);
+  }
+  return files;
+}
 
 MegatronCommand read_megatron_yaml(std::string_view text, const std::string& file,
                                    const MegatronReading& reading) {
