@@ -33,6 +33,7 @@ Plan plan_of(const char* schedule, int p, int v, int m, bool megatron) {
   plan.message_bytes = 16_MiB;
   if (megatron) {
     plan.hop_latency.reset();
+    plan.output_release = OutputRelease::by_call;
     plan.programs = megatron_programs(plan.schedule, p, {.overlap_p2p_communication = v > 1});
   }
   return plan;

@@ -25,6 +25,7 @@ struct RunOptions {
   ScenarioOptions scenario;
   std::string output;
   std::string format = "text";
+  std::string engine;  // empty: the scenario's
 };
 
 /// On a terminal: one line on stderr, from the second second of a run to its end.
@@ -96,7 +97,9 @@ void write_outputs(const fs::path& folder, const std::vector<OutputFile>& files)
 
 /// What goes to stdout. The progress line is gone when it is printed.
 std::string run_step(const RunOptions& options) {
-  const Scenario scenario = load(options.scenario);
+  ScenarioOptions written = options.scenario;
+  if (!options.engine.empty()) written.overrides.push_back("sim.engine=" + options.engine);
+  const Scenario scenario = load(written);
   ProgressLine progress;
   const StepTrace trace =
       with_positions(scenario, [&] { return simulate(scenario, progress.callback()); });
@@ -120,6 +123,11 @@ void add_run_command(CLI::App& app) {
                    "ui.perfetto.dev) and step.pb (for pipeledger view); default: none is written")
       ->type_name("FOLDER")
       ->check(not_empty());
+  command
+      ->add_option("--engine", options->engine,
+                   "simgrid, where flows share links, or fast, where none do; in place of "
+                   "sim.engine")
+      ->type_name("NAME");
   add_format_option(*command, options->format, {"text", "json"},
                     "Of what goes to stdout: text, a table; or json, the summary");
   command->footer(

@@ -91,6 +91,8 @@ struct StateBytes {
 /// the rank's buffers hold, with the distributed optimizer's padding (buffers.h); of a group whose
 /// shards differ, the fullest. Experts are shared out over their own grid.
 StateBytes resident_state(const Scenario& scenario, Rank rank);
+/// The same, always exact, of a rank that holds these chunks, however they are placed.
+StateBytes resident_state(const Scenario& scenario, const std::vector<StageLayout>& chunks);
 /// Of every pipeline rank, parts counted once.
 std::vector<StateBytes> resident_states(const Scenario& scenario);
 
@@ -256,6 +258,7 @@ Bytes tied_embedding_gradient_bytes(const Scenario& scenario);
 
 /// Bytes the optimizer step reads and writes on one rank (it is bound by memory bandwidth).
 Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank);
+Bytes optimizer_step_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks);
 
 /// Model flops of one step over the whole world: Megatron's num_floating_point_operations.
 Flops model_flops_per_step(const Scenario& scenario);

@@ -60,10 +60,11 @@ Bytes fp8_weight_bytes(const Scenario& scenario, std::int64_t num_linear) {
   return Bytes(copies * num_linear + scales);
 }
 
-Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
+namespace {
+
+Bytes step_bytes(const Scenario& scenario, const OptimizerElements& elements) {
   // Reads the gradient, the main parameter and the moments; writes the main parameter, the moments
   // and, where it is another, the parameter.
-  const OptimizerElements elements = optimizer_elements(scenario, rank);
   const std::int64_t weight = stored_element_bytes(scenario);
   const auto bytes = [&](std::int64_t numel, bool matrix) {
     const OptimizerElement element = optimizer_element(scenario, matrix);
@@ -72,6 +73,16 @@ Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
     return numel * (stored_gradient_bytes(scenario) + 2 * (updated + element.moments) + copy);
   };
   return Bytes(bytes(elements.matrices, true) + bytes(elements.others, false));
+}
+
+}  // namespace
+
+Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
+  return step_bytes(scenario, optimizer_elements(scenario, rank));
+}
+
+Bytes optimizer_step_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks) {
+  return step_bytes(scenario, optimizer_elements(scenario, chunks));
 }
 
 }  // namespace pipeledger

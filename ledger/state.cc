@@ -72,19 +72,19 @@ void add_chunk(const Scenario& scenario, const Buffers& buffers, const StageLayo
   state.gathered += outer_parameter_bytes(scenario, stage);
 }
 
-/// Calls visit(stage) for each chunk of the rank (loop placement).
-template <class Visit>
-void for_each_chunk(const Scenario& scenario, const std::vector<StageLayout>& stages, Rank rank,
-                    Visit&& visit) {
+/// The chunks of the rank (loop placement).
+std::vector<StageLayout> loop_chunks(const Scenario& scenario,
+                                     const std::vector<StageLayout>& stages, Rank rank) {
   const auto p = static_cast<std::size_t>(scenario.parallel.pipeline_model_parallel_size);
-  for (std::size_t s = rank.index(); s < stages.size(); s += p) visit(stages[s]);
+  std::vector<StageLayout> chunks;
+  for (std::size_t s = rank.index(); s < stages.size(); s += p) chunks.push_back(stages[s]);
+  return chunks;
 }
 
 StateBytes exact_state(const Scenario& scenario, const Buffers& buffers,
-                       const std::vector<StageLayout>& stages, Rank rank) {
+                       const std::vector<StageLayout>& chunks) {
   StateBytes state;
-  for_each_chunk(scenario, stages, rank,
-                 [&](const StageLayout& stage) { add_chunk(scenario, buffers, stage, state); });
+  for (const StageLayout& chunk : chunks) add_chunk(scenario, buffers, chunk, state);
   state.gathered += unit_pool_bytes(scenario);
   if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
   return state;
@@ -110,16 +110,21 @@ Cuts cuts(const Scenario& scenario) {
 }
 
 OptimizerElements optimizer_elements(const Scenario& scenario, Rank rank) {
+  return optimizer_elements(scenario, loop_chunks(scenario, stage_layouts(scenario), rank));
+}
+
+OptimizerElements optimizer_elements(const Scenario& scenario,
+                                     const std::vector<StageLayout>& chunks) {
   const Buffers buffers(scenario);
   OptimizerElements sum;
-  for_each_chunk(scenario, stage_layouts(scenario), rank, [&](const StageLayout& stage) {
+  for (const StageLayout& stage : chunks) {
     const ChunkBuffers chunk = buffers.chunk(stage);
     for (std::size_t i = 0; i < kNumBuffers; ++i) {
       const Updated elements = updated(scenario, buffer_key(i), chunk[i]);
       sum.matrices += elements.matrices;
       sum.others += elements.others;
     }
-  });
+  }
   return sum;
 }
 
@@ -129,7 +134,11 @@ StateBytes resident_state(const Scenario& scenario, Rank rank) {
     if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
     return state;
   }
-  return exact_state(scenario, Buffers(scenario), stage_layouts(scenario), rank);
+  return resident_state(scenario, loop_chunks(scenario, stage_layouts(scenario), rank));
+}
+
+StateBytes resident_state(const Scenario& scenario, const std::vector<StageLayout>& chunks) {
+  return exact_state(scenario, Buffers(scenario), chunks);
 }
 
 std::vector<StateBytes> resident_states(const Scenario& scenario) {
@@ -137,9 +146,10 @@ std::vector<StateBytes> resident_states(const Scenario& scenario) {
   const Buffers buffers(scenario);
   const std::vector<StageLayout> stages = stage_layouts(scenario);
   for (int rank = 0; rank < scenario.parallel.pipeline_model_parallel_size; ++rank) {
-    states.push_back(scenario.sim.convention == Convention::megatron
-                         ? resident_state(scenario, Rank{rank})
-                         : exact_state(scenario, buffers, stages, Rank{rank}));
+    states.push_back(
+        scenario.sim.convention == Convention::megatron
+            ? resident_state(scenario, Rank{rank})
+            : exact_state(scenario, buffers, loop_chunks(scenario, stages, Rank{rank})));
   }
   return states;
 }

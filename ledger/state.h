@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ledger/ledger.h"
 
@@ -24,5 +25,7 @@ struct OptimizerElements {
   std::int64_t others = 0;
 };
 OptimizerElements optimizer_elements(const Scenario& scenario, Rank rank);
+OptimizerElements optimizer_elements(const Scenario& scenario,
+                                     const std::vector<StageLayout>& chunks);
 
 }  // namespace pipeledger

@@ -204,7 +204,7 @@ class InterleavedProgram {
   }
 
   void wait(Channel channel) {
-    builder_.wait(channel);
+    builder_.wait(channel, pending(channel).front());
     pending(channel).pop_front();
   }
 
@@ -411,10 +411,10 @@ std::vector<Program> megatron_programs(const Schedule& schedule,
                                                                 : schedule.num_ranks;
   for (int r = 0; r < schedule.num_ranks; ++r) {
     const Rank rank{r};
-    if (schedule.num_ranks == 1) {
-      programs.push_back(without_pipeline(schedule));
-    } else if (schedule.name == "1f1b") {
-      programs.push_back(OneFOneBProgram(schedule, rank, options).write());
+    if (schedule.name == "1f1b") {
+      programs.push_back(schedule.num_ranks == 1
+                             ? without_pipeline(schedule)
+                             : OneFOneBProgram(schedule, rank, options).write());
     } else if (schedule.name == "interleaved") {
       programs.push_back(InterleavedProgram(schedule, rank, group_size, options).write());
     } else if (schedule.name == "gpipe") {

@@ -21,7 +21,7 @@ std::optional<LayerTimes> measured(const Sim& sim, StepWork::Kind kind) {
 }
 
 /// Which op of a stage is priced: it decides what a measured time means.
-enum class Direction { forward, backward, half_backward };
+enum class Direction { forward, backward, input_backward, weight_backward };
 
 Seconds measured_time(const LayerTimes& times, Direction direction) {
   switch (direction) {
@@ -29,8 +29,10 @@ Seconds measured_time(const LayerTimes& times, Direction direction) {
       return times.forward;
     case Direction::backward:
       return times.backward;
-    case Direction::half_backward:
-      return times.backward / 2;
+    case Direction::input_backward:
+      return times.backward - times.weight_backward;
+    case Direction::weight_backward:
+      return times.weight_backward;
   }
   return times.forward;
 }
@@ -38,6 +40,7 @@ Seconds measured_time(const LayerTimes& times, Direction direction) {
 struct StepTime {
   Seconds total{};
   Seconds comm{};
+  Seconds pair_comm{};  // of comm: exchange between experts, which another op's compute can hide
 };
 
 /// Prices steps; remembers what it priced, since layers of a kind are alike.
@@ -96,9 +99,11 @@ class Pricer {
       time.total += kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
     }
     for (const StepCollective& collective : work.collectives) {
-      time.comm += std::max(Seconds{},
-                            time_of(group_of(collective.group), collective.kind, collective.bytes) -
-                                time_beside(collective, work));
+      const Seconds exposed = std::max(
+          Seconds{}, time_of(group_of(collective.group), collective.kind, collective.bytes) -
+                         time_beside(collective, work));
+      time.comm += exposed;
+      if (collective.group == CommGroup::expert) time.pair_comm += exposed;
     }
     time.total += time.comm;
     return time;
@@ -165,6 +170,7 @@ OpProfile profile(Pricer& pricer, const OpLedger& ledger, Direction direction) {
     book(steps[i].at_begin);
     profile.duration += time.total;
     profile.comm += time.comm;
+    profile.pair_comm += time.pair_comm;
     const Seconds beside = std::max(pricer.beside(steps, i), pricer.copies(steps[i]));
     wait_for(std::max(Seconds{}, beside - time.total));
     book(steps[i].at_end);
@@ -198,8 +204,8 @@ StageProfile stage_profile(const Scenario& scenario, const ChunkLedger& ledger,
   Pricer pricer(scenario, topology, groups);
   return {profile(pricer, ledger.forward, Direction::forward),
           profile(pricer, ledger.backward, Direction::backward),
-          profile(pricer, ledger.input_backward, Direction::half_backward),
-          profile(pricer, ledger.weight_backward, Direction::half_backward)};
+          profile(pricer, ledger.input_backward, Direction::input_backward),
+          profile(pricer, ledger.weight_backward, Direction::weight_backward)};
 }
 
 }  // namespace pipeledger

@@ -24,8 +24,8 @@ OpGroups op_groups(const Parallel& parallel, Coordinates place);
 
 /// The ops of one stage on a GPU of these groups. A step takes the sum of its kernels and
 /// collectives, or what the scenario measured for its kind of layer (sim.layer_times and the like,
-/// which then hold the communication too; what is recomputed takes another forward, and a
-/// split backward half of the backward in each half).
+/// which then hold the communication too; what is recomputed takes another forward, and
+/// a backward is split as the measurement says).
 ///
 /// While a step runs, the next one's ZeRO-3 parameters are gathered and the last one's gradients
 /// scattered, and activations go to host memory or come back over PCIe; what a step does not

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -22,16 +23,21 @@ struct TimedDelta {
   Bytes bytes{};  // negative: freed
 };
 
-/// What one kind of op does on one stage.
+/// What one kind of op does on one stage, or a pair of ops that overlap.
 struct OpProfile {
   Seconds duration{};              // with comm
   Seconds comm{};                  // communication inside it that no compute hides
   std::vector<TimedDelta> deltas;  // in time order
+  Seconds pair_comm{};             // of comm: what the other op of an overlapping pair can hide
+  double first_share = 1;  // of a pair: the part of its time that is written as the first op
 };
 
+/// One slice of the ops of a stage.
 struct StageProfile {
   OpProfile forward, backward;
   OpProfile input_backward, weight_backward;  // the halves of a split backward
+
+  const OpProfile& of(OpKind kind) const;
 };
 
 /// One member's share of a collective of the data-parallel group: a start-up time, then flows that
@@ -53,9 +59,16 @@ struct CollectiveShare {
 /// One data-parallel replica and tensor-parallel lane of the pipeline: its GPU on each rank.
 struct Replica {
   std::vector<std::size_t> gpus;            // by rank
-  std::vector<CollectiveShare> grad_sync;   // by stage; empty shares: nothing to reduce
-  std::vector<CollectiveShare> param_sync;  // by stage
+  std::vector<CollectiveShare> grad_sync;   // by rank, then chunk; empty shares: nothing to reduce
+  std::vector<CollectiveShare> param_sync;  // by rank, then chunk
   int lane = 0;                             // replicas of one lane synchronise with each other
+};
+
+/// When the storage of an activation that goes to another rank is let go.
+enum class OutputRelease {
+  as_sent,        // when the message has left
+  by_call,        // by a program's free_output
+  with_backward,  // as its backward ends
 };
 
 struct RankPlan {
@@ -66,13 +79,13 @@ struct RankPlan {
 struct Plan {
   Schedule schedule;
   std::vector<Program> programs;     // by rank
-  std::vector<StageProfile> stages;  // by stage
+  std::vector<StageProfile> stages;  // by stage, then slice
   std::vector<RankPlan> ranks;
   std::vector<Replica> replicas;  // the first is the one that is recorded
 
-  Bytes message_bytes{};  // one activation, or its gradient, between two stages
+  Bytes message_bytes{};  // one microbatch's activation, or its gradient, between two stages
   bool book_p2p_buffers = true;
-  bool deallocate_pipeline_outputs = true;
+  OutputRelease output_release = OutputRelease::by_call;
   /// Set: sends cost the rank nothing and a message takes this long, whatever the network. Not
   /// set: a message is a flow, which begins when both ends have posted it.
   std::optional<Seconds> hop_latency;
@@ -87,6 +100,74 @@ struct Plan {
   Bytes tied_embedding_bytes{};
   /// The gradient norm: one scalar over all ranks, before the optimizer.
   Seconds grad_norm_time{};
+
+  const OpProfile& profile(const Op& op) const {
+    return stages[op.stage.index() * num_slices() + op.slice].of(op.kind);
+  }
+  Bytes slice_of_message(std::size_t slice) const { return slice_of(message_bytes, slice); }
+  /// Equal parts of a microbatch's bytes, which add up to the whole.
+  Bytes slice_of(Bytes whole, std::size_t slice) const;
+  std::size_t num_slices() const { return static_cast<std::size_t>(schedule.num_slices); }
+
+  /// Where a message stands among a replica's: by payload, stage, microbatch, slice.
+  std::size_t num_messages() const { return 2 * num_messages_of_payload(); }
+  std::size_t number_of(const Message& message) const {
+    const std::size_t unit =
+        (message.stage.index() * static_cast<std::size_t>(schedule.num_microbatches) +
+         message.microbatch.index()) *
+            num_slices() +
+        static_cast<std::size_t>(message.slice);
+    return (message.payload == Payload::activation ? 0 : num_messages_of_payload()) + unit;
+  }
+
+ private:
+  std::size_t num_messages_of_payload() const {
+    return static_cast<std::size_t>(schedule.num_stages()) *
+           static_cast<std::size_t>(schedule.num_microbatches) * num_slices();
+  }
 };
+
+/// A stage's ops cut into equal slices. Gradients are not: the first slice that makes them makes
+/// them all, and later ones add to them.
+std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole);
+
+/// Two ops that overlap: the pair_comm of each hides behind the compute of the other. Memory moves
+/// as in the single ops, stretched over the pair.
+OpProfile pair_profile(const OpProfile& first, const OpProfile& second);
+
+/// The profiles of the pairs of a plan, each made once.
+class PairProfiles {
+ public:
+  const OpProfile& of(const Plan& plan, const Op& first, const Op& second);
+
+ private:
+  struct Known {
+    const OpProfile *first, *second;
+    OpProfile pair;
+  };
+  std::deque<Known> known_;  // few: a rank has two stages
+};
+
+/// The rank's chunk that holds a stage.
+Chunk chunk_on(const Schedule& schedule, Rank rank, Stage stage);
+
+/// Where the copies of a stage are: one place, or two in a bidirectional schedule.
+struct Home {
+  Rank rank{};
+  Chunk chunk{};
+};
+std::vector<Home> homes(const Schedule& schedule, Stage stage);
+
+/// What an op does to the buffers of messages. A message that came in becomes, as a forward begins,
+/// the stage's input, an activation of the ledger; a gradient that came in is used up as its
+/// backward ends. Then the op's result waits to be sent, or to be used on the same rank.
+struct BufferMoves {
+  Bytes freed_at_begin{}, freed_at_end{}, born_at_end{};
+};
+BufferMoves buffer_moves(const Plan& plan, const Op& op);
+
+/// Throws RunError: the ranks wait for each other. `next`: the instruction each rank is at, by
+/// rank; one past its last: it is done.
+[[noreturn]] void throw_deadlock(const Plan& plan, const std::vector<std::size_t>& next);
 
 }  // namespace pipeledger

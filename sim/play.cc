@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -16,7 +17,6 @@
 namespace pipeledger {
 namespace {
 
-constexpr std::size_t kNumChannels = 4;
 constexpr std::size_t kNumSyncs = 2;
 constexpr std::size_t kOpsPerReport = 4096;
 
@@ -40,6 +40,7 @@ struct Wire {
   std::uint32_t from = 0, to = 0;  // players
   Engine::Route route = 0;         // of a flow
   std::uint32_t transfer = 0;      // where the recorder keeps it
+  std::uint32_t cause = 0;         // the sender's memory events before it was sent
   Message message{};
   bool tied_embedding = false;  // not between stages: the sum of a tied embedding's gradients
   bool sent = false;            // the sender has posted it
@@ -71,12 +72,11 @@ struct Player {
   std::size_t replica = 0;
   Rank rank{};
   State state = State::ready;
-  std::size_t next = 0;                    // position in its program
-  Seconds since{};                         // when it began what it does, or to wait
-  bool sync_enabled = false;               // outside no_sync
-  std::vector<std::size_t> wires, groups;  // awaited
-  std::array<std::deque<std::size_t>, kNumChannels> posted;  // asynchronous wires, oldest first
-  std::vector<bool> forward_seen, backward_seen;             // by chunk
+  std::size_t next = 0;                            // position in its program
+  Seconds since{};                                 // when it began what it does, or to wait
+  bool sync_enabled = false;                       // outside no_sync
+  std::vector<std::size_t> wires, groups;          // awaited
+  std::vector<bool> forward_seen, gradients_seen;  // by chunk
   /// Buckets that are ready, by chunk.
   std::array<std::vector<std::size_t>, kNumSyncs> num_ready;
   bool awaits_first_bucket = false;  // of its groups; false: all
@@ -93,22 +93,19 @@ class Play {
   void make_wires();
   Engine::Route route(const Wire& wire) const;
   Bytes bytes(const Wire& wire) const {
-    return wire.tied_embedding ? plan_.tied_embedding_bytes : plan_.message_bytes;
+    return wire.tied_embedding
+               ? plan_.tied_embedding_bytes
+               : plan_.slice_of_message(static_cast<std::size_t>(wire.message.slice));
   }
 
   const Schedule& schedule() const { return plan_.schedule; }
   std::size_t num_ranks() const { return static_cast<std::size_t>(schedule().num_ranks); }
   std::size_t num_stages() const { return static_cast<std::size_t>(schedule().num_stages()); }
-  std::size_t num_microbatches() const {
-    return static_cast<std::size_t>(schedule().num_microbatches);
-  }
   Stage stage_of(const Player& player, int chunk) const {
     return schedule().stage_of(player.rank, Chunk{chunk});
   }
-  bool is_last(Stage stage) const { return stage.index() + 1 == num_stages(); }
-  const OpProfile& profile(const Op& op) const {
-    const StageProfile& stage = plan_.stages[op.stage.index()];
-    return op.kind == OpKind::F ? stage.forward : stage.backward;
+  Chunk chunk_on(const Player& player, Stage stage) const {
+    return pipeledger::chunk_on(schedule(), player.rank, stage);
   }
   std::size_t gpu(std::size_t player) const {
     return plan_.replicas[players_[player].replica].gpus[players_[player].rank.index()];
@@ -120,19 +117,22 @@ class Play {
   void advance(std::size_t number);
   bool execute(std::size_t number, const Instruction& instruction);
 
-  void op_begins(std::size_t number, const Op& op);
-  void op_ended(std::size_t number);
-  void book_result(const Player& player, const Op& op);
+  std::span<const Op> unit(const Player& player);
+  const OpProfile& profile(std::span<const Op> unit);
+  bool first_gradients(const Player& player, std::span<const Op> unit) const;
+  void unit_begins(std::size_t number);
+  void unit_ended(std::size_t number);
 
   std::size_t wire_number(std::size_t replica, const Message& message) const;
   std::size_t tied_wire(std::size_t replica, bool from_first) const;
-  void post(std::size_t number, const Exchange& exchange);
+  bool communicate(std::size_t number);
+  void post(std::size_t number, const Instruction& instruction);
   void send(std::size_t wire);
   void expect(std::size_t wire);
   void start_wire(std::size_t wire);
   void wire_ended(std::size_t wire);
   bool await_wires(std::size_t number, SpanKind kind);
-  bool wait(std::size_t number, Channel channel);
+  bool wait(std::size_t number, const Message& message);
 
   std::size_t group_number(const Player& player, Sync sync, Stage stage) const;
   const CollectiveShare& share(const Player& player, Sync sync, Stage stage) const;
@@ -143,11 +143,12 @@ class Play {
     Stage stage;
   };
   GroupPlace place_of(std::size_t group) const;
+  std::vector<std::size_t> members(const GroupPlace& place) const;
   void join(std::size_t number, Sync sync, Chunk chunk);
   void join_all(std::size_t number, Sync sync);
   void declare_ready(std::size_t number, Sync sync, Chunk chunk, std::size_t num_ready);
   bool reduces_meanwhile(const Player& player, const Op& op) const;
-  void bucket_ready(std::size_t number);
+  void bucket_ready(std::size_t number, Chunk chunk);
   void start_bucket(std::size_t group);
   void bucket_starts(std::size_t group);
   void bucket_ended(std::size_t group);
@@ -161,6 +162,7 @@ class Play {
   void step_optimizer(std::size_t number);
 
   void book(const Player& player, Category category, Bytes delta);
+  void book_meanwhile(const Player& player, Bytes delta, std::size_t cause);
   void record_waits(const Player& player, SpanKind kind);
   [[noreturn]] void report_deadlock() const;
 
@@ -174,8 +176,10 @@ class Play {
   std::vector<std::vector<std::size_t>> lanes_;  // replicas of each
   std::deque<std::size_t> ready_;
   std::vector<std::pair<Seconds, Seconds>> flights_;  // of what a player awaited
+  std::array<Op, 2> unit_;
   std::size_t num_at_barrier_ = 0;
-  std::size_t num_ops_done_ = 0;
+  std::size_t num_ops_done_ = 0, num_ops_ = 0;
+  PairProfiles pairs_;
 };
 
 Play::Play(const Plan& plan, Engine& engine, const Progress& progress)
@@ -183,6 +187,7 @@ Play::Play(const Plan& plan, Engine& engine, const Progress& progress)
   make_players();
   make_wires();
   groups_.resize(kNumSyncs * lanes_.size() * num_stages());
+  for (const auto& ops : schedule().ops) num_ops_ += ops.size() * plan_.replicas.size();
 }
 
 void Play::make_players() {
@@ -197,7 +202,7 @@ void Play::make_players() {
       player.rank = Rank{rank};
       player.since = engine_.now();
       player.forward_seen.resize(num_chunks);
-      player.backward_seen.resize(num_chunks);
+      player.gradients_seen.resize(num_chunks);
       for (auto& num_ready : player.num_ready) num_ready.resize(num_chunks);
       players_.push_back(std::move(player));
     }
@@ -208,18 +213,26 @@ void Play::make_wires() {
   const auto number = [&](std::size_t replica, Rank rank) {
     return static_cast<std::uint32_t>(replica * num_ranks() + rank.index());
   };
-  wires_.reserve(plan_.replicas.size() * (2 * num_stages() * num_microbatches() + 2));
+  wires_.reserve(plan_.replicas.size() * (plan_.num_messages() + 2));
   for (std::size_t replica = 0; replica < plan_.replicas.size(); ++replica) {
     for (const Payload payload : {Payload::activation, Payload::gradient}) {
       for (int stage = 0; stage < schedule().num_stages(); ++stage) {
         const int to = payload == Payload::activation ? stage + 1 : stage - 1;
         const bool exists = to >= 0 && to < schedule().num_stages();
-        Wire wire{.from = number(replica, schedule().rank_of(Stage{stage}))};
-        wire.to = exists ? number(replica, schedule().rank_of(Stage{to})) : wire.from;
-        if (wire.from != wire.to && !plan_.hop_latency) wire.route = route(wire);
+        Wire last{};
         for (int microbatch = 0; microbatch < schedule().num_microbatches; ++microbatch) {
-          wire.message = {payload, Microbatch{microbatch}, Stage{stage}};
-          wires_.push_back(wire);
+          const Microbatch id{microbatch};
+          Wire wire{.from = number(replica, schedule().rank_of(Stage{stage}, id))};
+          wire.to = exists ? number(replica, schedule().rank_of(Stage{to}, id)) : wire.from;
+          if (wire.from != wire.to && !plan_.hop_latency) {
+            const bool same = last.from == wire.from && last.to == wire.to;
+            wire.route = same ? last.route : route(wire);
+          }
+          last = wire;
+          for (int slice = 0; slice < schedule().num_slices; ++slice) {
+            wire.message = {payload, id, Stage{stage}, slice};
+            wires_.push_back(wire);
+          }
         }
       }
     }
@@ -263,9 +276,10 @@ StepTrace Play::run() {
 
 void Play::on_end(Engine::Token ended) {
   const auto number = static_cast<std::size_t>(ended & 0xffffffffu);
+  const auto chunks = static_cast<std::size_t>(schedule().num_chunks);
   switch (static_cast<TokenKind>(ended >> 32)) {
     case TokenKind::op:
-      return op_ended(number);
+      return unit_ended(number);
     case TokenKind::optimizer:
       return wake(number);
     case TokenKind::grad_norm:
@@ -274,7 +288,7 @@ void Play::on_end(Engine::Token ended) {
     case TokenKind::wire:
       return wire_ended(number);
     case TokenKind::bucket_ready:
-      return bucket_ready(number);
+      return bucket_ready(number / chunks, Chunk{static_cast<int>(number % chunks)});
     case TokenKind::bucket_starts:
       return bucket_starts(number);
     case TokenKind::bucket_flow:
@@ -314,18 +328,17 @@ bool Play::execute(std::size_t number, const Instruction& instruction) {
   Player& player = players_[number];
   switch (instruction.action) {
     case Action::compute:
-      if (!await_all_parameters(number, instruction.op)) return false;
-      op_begins(number, instruction.op);
+      if (!await_all_parameters(number, instruction.op())) return false;
+      unit_begins(number);
       return false;
     case Action::communicate:
-      if (player.wires.empty()) post(number, instruction.exchange);
-      return await_wires(number, SpanKind::exposed_p2p);
+      return communicate(number);
     case Action::wait:
-      return wait(number, instruction.channel);
+      return wait(number, instruction.message());
     case Action::free_output:
       // The last stage's output is the loss, a scalar.
-      if (!is_last(instruction.message.stage)) {
-        book(player, Category::p2p_buffers, -plan_.message_bytes);
+      if (instruction.stage.index() + 1 < num_stages()) {
+        book(player, Category::p2p_buffers, -plan_.slice_of_message(instruction.slice));
       }
       return true;
     case Action::enter_no_sync:
@@ -337,17 +350,16 @@ bool Play::execute(std::size_t number, const Instruction& instruction) {
     case Action::first_microbatch:
       if (!plan_.overlap_param_gather) return true;
       if (player.groups.empty()) {
-        player.groups = {
-            group_number(player, Sync::param, stage_of(player, instruction.chunk.value))};
+        player.groups = {group_number(player, Sync::param, instruction.stage)};
         player.awaits_first_bucket = true;
         player.since = engine_.now();
       }
       return await_groups(number, SpanKind::exposed_param_sync);
     case Action::grad_sync:
-      join(number, Sync::grad, instruction.chunk);
+      join(number, Sync::grad, chunk_on(player, instruction.stage));
       return true;
     case Action::param_sync:
-      join(number, Sync::param, instruction.chunk);
+      join(number, Sync::param, chunk_on(player, instruction.stage));
       return true;
     case Action::finalize_model_grads:
       return close(number);
@@ -355,103 +367,115 @@ bool Play::execute(std::size_t number, const Instruction& instruction) {
   return true;
 }
 
-void Play::op_begins(std::size_t number, const Op& op) {
+/// The op that the player is at, or the pair of ops.
+std::span<const Op> Play::unit(const Player& player) {
+  const Program& program = plan_.programs[player.rank.index()];
+  unit_[0] = program[player.next].op();
+  const bool pair = program[player.next].more;
+  if (pair) unit_[1] = program[player.next + 1].op();
+  return {unit_.data(), pair ? std::size_t{2} : std::size_t{1}};
+}
+
+const OpProfile& Play::profile(std::span<const Op> unit) {
+  if (unit.size() == 1) return plan_.profile(unit[0]);
+  return pairs_.of(plan_, unit[0], unit[1]);
+}
+
+/// The unit's last op is the one that may make gradients.
+bool Play::first_gradients(const Player& player, std::span<const Op> unit) const {
+  return !player.gradients_seen[schedule().chunk_of(unit.back()).index()];
+}
+
+void Play::unit_begins(std::size_t number) {
   Player& player = players_[number];
   player.state = Player::State::busy;
   player.since = engine_.now();
+  const std::span<const Op> ops = unit(player);
+  const OpProfile& of_unit = profile(ops);
   if (player.replica == 0) {
-    // The message that came in becomes the stage's input, an activation of the ledger.
-    if (op.kind == OpKind::F && op.stage.value > 0) {
-      book(player, Category::p2p_buffers, -plan_.message_bytes);
+    for (const Op& op : ops) {
+      book(player, Category::p2p_buffers, -buffer_moves(plan_, op).freed_at_begin);
     }
-    const bool first = !player.backward_seen[schedule().chunk_of(op.stage).index()];
-    recorder_.op_begins(player.rank, profile(op), player.since, first);
+    recorder_.unit_begins(player.rank, of_unit, player.since, first_gradients(player, ops));
   }
-  engine_.start_timer(profile(op).duration, token(TokenKind::op, number));
-  if (op.kind == OpKind::F) player.forward_seen[schedule().chunk_of(op.stage).index()] = true;
-  if (reduces_meanwhile(player, op)) {
+  engine_.start_timer(of_unit.duration, token(TokenKind::op, number));
+  for (const Op& op : ops) {
+    const Chunk chunk = schedule().chunk_of(op);
+    if (op.kind == OpKind::F) player.forward_seen[chunk.index()] = true;
+    if (!reduces_meanwhile(player, op)) continue;
     const int num_buckets = share(player, Sync::grad, op.stage).num_buckets;
+    const auto chunks = static_cast<std::size_t>(schedule().num_chunks);
     for (int bucket = 1; bucket < num_buckets; ++bucket) {
-      engine_.start_timer(profile(op).duration * (static_cast<double>(bucket) / num_buckets),
-                          token(TokenKind::bucket_ready, number));
+      engine_.start_timer(of_unit.duration * (static_cast<double>(bucket) / num_buckets),
+                          token(TokenKind::bucket_ready, number * chunks + chunk.index()));
     }
   }
 }
 
-/// The hooks of a chunk's last backward reduce its gradients, bucket by bucket.
+/// The hooks of a backward outside no_sync reduce its chunk's gradients, bucket by bucket.
 bool Play::reduces_meanwhile(const Player& player, const Op& op) const {
-  return op.kind == OpKind::B && op.microbatch.index() + 1 == num_microbatches() &&
-         player.sync_enabled && plan_.overlap_grad_reduce;
+  return makes_gradients(op.kind) && player.sync_enabled && plan_.overlap_grad_reduce;
 }
 
-void Play::op_ended(std::size_t number) {
+void Play::unit_ended(std::size_t number) {
   Player& player = players_[number];
-  const Op op = plan_.programs[player.rank.index()][player.next].op;
-  const Chunk chunk = schedule().chunk_of(op.stage);
+  const std::span<const Op> ops = unit(player);
   if (player.replica == 0) {
-    recorder_.op_ends(player.rank, op, profile(op), player.since, engine_.now(),
-                      !player.backward_seen[chunk.index()]);
-    book_result(player, op);
+    recorder_.unit_ends(player.rank, ops, profile(ops), player.since, engine_.now(),
+                        first_gradients(player, ops));
+    for (const Op& op : ops) {
+      const BufferMoves moves = buffer_moves(plan_, op);
+      book(player, Category::p2p_buffers, -moves.freed_at_end);
+      book(player, Category::p2p_buffers, moves.born_at_end);
+    }
   }
-  const bool backward = op.kind == OpKind::B;
-  if (backward) player.backward_seen[chunk.index()] = true;
-  if (reduces_meanwhile(player, op)) join(number, Sync::grad, chunk);
-  if (++num_ops_done_ % kOpsPerReport == 0 && progress_) {
-    const std::size_t num_ops = 2 * num_stages() * num_microbatches() * plan_.replicas.size();
-    progress_(static_cast<double>(num_ops_done_) / static_cast<double>(num_ops));
+  for (const Op& op : ops) {
+    const Chunk chunk = schedule().chunk_of(op);
+    if (makes_gradients(op.kind)) player.gradients_seen[chunk.index()] = true;
+    if (reduces_meanwhile(player, op)) join(number, Sync::grad, chunk);
+    if (++num_ops_done_ % kOpsPerReport == 0 && progress_) {
+      progress_(static_cast<double>(num_ops_done_) / static_cast<double>(num_ops_));
+    }
   }
-  ++player.next;
+  player.next += ops.size();
   wake(number);
 }
 
-/// The output of a forward waits to be sent. The gradient a backward received is used up, and the
-/// gradient of its input takes its place.
-void Play::book_result(const Player& player, const Op& op) {
-  if (op.kind == OpKind::F) {
-    if (!is_last(op.stage)) book(player, Category::p2p_buffers, plan_.message_bytes);
-    return;
-  }
-  if (!is_last(op.stage)) {
-    book(player, Category::p2p_buffers, -plan_.message_bytes);
-    const bool output_was_kept = !plan_.hop_latency && !plan_.deallocate_pipeline_outputs;
-    if (output_was_kept) book(player, Category::p2p_buffers, -plan_.message_bytes);
-  }
-  if (op.stage.value > 0) book(player, Category::p2p_buffers, plan_.message_bytes);
-}
-
 std::size_t Play::wire_number(std::size_t replica, const Message& message) const {
-  const std::size_t payload = message.payload == Payload::activation ? 0 : 1;
-  return ((replica * 2 + payload) * num_stages() + message.stage.index()) * num_microbatches() +
-         message.microbatch.index();
+  return replica * plan_.num_messages() + plan_.number_of(message);
 }
 
 std::size_t Play::tied_wire(std::size_t replica, bool from_first) const {
   return wires_.size() - 2 * (plan_.replicas.size() - replica) + (from_first ? 0 : 1);
 }
 
-void Play::post(std::size_t number, const Exchange& exchange) {
+/// The whole call is posted, then awaited when it blocks.
+bool Play::communicate(std::size_t number) {
   Player& player = players_[number];
-  player.since = engine_.now();
-  const std::array parts = {&exchange.send_next, &exchange.recv_prev, &exchange.send_prev,
-                            &exchange.recv_next};
-  for (std::size_t channel = 0; channel < kNumChannels; ++channel) {
-    const std::optional<Message>& message = *parts[channel];
-    if (!message) continue;
-    const bool sends = channel == static_cast<std::size_t>(Channel::send_next) ||
-                       channel == static_cast<std::size_t>(Channel::send_prev);
-    const std::size_t wire = wire_number(player.replica, *message);
-    if (exchange.blocking) {
-      player.wires.push_back(wire);
-    } else {
-      player.posted[channel].push_back(wire);
-    }
-    sends ? send(wire) : expect(wire);
+  const Program& program = plan_.programs[player.rank.index()];
+  if (player.wires.empty()) {
+    player.since = engine_.now();
+    for (; program[player.next].more; ++player.next) post(number, program[player.next]);
+    post(number, program[player.next]);
   }
+  return await_wires(number, SpanKind::exposed_p2p);
+}
+
+void Play::post(std::size_t number, const Instruction& instruction) {
+  if (!instruction.moves()) return;
+  Player& player = players_[number];
+  const std::size_t wire = wire_number(player.replica, instruction.message());
+  if (instruction.blocking) player.wires.push_back(wire);
+  sends(instruction.channel) ? send(wire) : expect(wire);
 }
 
 void Play::send(std::size_t number) {
   Wire& wire = wires_[number];
   wire.sent = true;
+  const Player& sender = players_[wire.from];
+  if (sender.replica == 0) {
+    wire.cause = static_cast<std::uint32_t>(recorder_.num_own_events(sender.rank));
+  }
   // A free send needs nobody to expect it.
   const bool free = plan_.hop_latency && !wire.tied_embedding;
   if (wire.expected || free) start_wire(number);
@@ -461,7 +485,7 @@ void Play::expect(std::size_t number) {
   Wire& wire = wires_[number];
   wire.expected = true;
   if (plan_.hop_latency && !wire.tied_embedding) return;  // its buffer is booked on arrival
-  if (!wire.tied_embedding) book(players_[wire.to], Category::p2p_buffers, plan_.message_bytes);
+  if (!wire.tied_embedding) book(players_[wire.to], Category::p2p_buffers, bytes(wire));
   if (wire.sent) start_wire(number);
 }
 
@@ -497,10 +521,9 @@ void Play::wire_ended(std::size_t number) {
   wire.end = engine_.now();
   const bool activation = wire.message.payload == Payload::activation;
   if (!wire.tied_embedding) {
-    if (plan_.hop_latency) book(players_[wire.to], Category::p2p_buffers, plan_.message_bytes);
-    // Activations that Megatron sends are freed by an instruction of their own.
-    if (plan_.hop_latency || !activation) {
-      book(players_[wire.from], Category::p2p_buffers, -plan_.message_bytes);
+    if (plan_.hop_latency) book_meanwhile(players_[wire.to], bytes(wire), 0);
+    if (!activation || plan_.output_release == OutputRelease::as_sent) {
+      book_meanwhile(players_[wire.from], -bytes(wire), wire.cause);
     }
   }
   if (players_[wire.from].replica == 0) recorder_.transfer_ends(wire.transfer, wire.end);
@@ -530,16 +553,13 @@ bool Play::await_wires(std::size_t number, SpanKind kind) {
   return true;
 }
 
-bool Play::wait(std::size_t number, Channel channel) {
+bool Play::wait(std::size_t number, const Message& message) {
   Player& player = players_[number];
-  auto& posted = player.posted[static_cast<std::size_t>(channel)];
   if (player.wires.empty()) {
     player.since = engine_.now();
-    player.wires = {posted.front()};
+    player.wires = {wire_number(player.replica, message)};
   }
-  if (!await_wires(number, SpanKind::exposed_p2p)) return false;
-  posted.pop_front();
-  return true;
+  return await_wires(number, SpanKind::exposed_p2p);
 }
 
 std::size_t Play::group_number(const Player& player, Sync sync, Stage stage) const {
@@ -549,7 +569,10 @@ std::size_t Play::group_number(const Player& player, Sync sync, Stage stage) con
 
 const CollectiveShare& Play::share(const Player& player, Sync sync, Stage stage) const {
   const Replica& replica = plan_.replicas[player.replica];
-  return (sync == Sync::grad ? replica.grad_sync : replica.param_sync)[stage.index()];
+  const auto chunks = static_cast<std::size_t>(schedule().num_chunks);
+  return (sync == Sync::grad
+              ? replica.grad_sync
+              : replica.param_sync)[player.rank.index() * chunks + chunk_on(player, stage).index()];
 }
 
 /// All of the player's part of a collective is ready.
@@ -576,24 +599,22 @@ void Play::declare_ready(std::size_t number, Sync sync, Chunk chunk, std::size_t
   start_bucket(group);
 }
 
-/// Another part of the last backward of the player's first chunk is over.
-void Play::bucket_ready(std::size_t number) {
-  constexpr Chunk kFirst{0};  // Megatron gives later chunks one bucket
+/// Another part of a chunk's last backward is over.
+void Play::bucket_ready(std::size_t number, Chunk chunk) {
   const std::size_t ready =
-      players_[number].num_ready[static_cast<std::size_t>(Sync::grad)][kFirst.index()];
-  declare_ready(number, Sync::grad, kFirst, ready + 1);
+      players_[number].num_ready[static_cast<std::size_t>(Sync::grad)][chunk.index()];
+  declare_ready(number, Sync::grad, chunk, ready + 1);
 }
 
 void Play::start_bucket(std::size_t number) {
   Group& group = groups_[number];
   const GroupPlace place = place_of(number);
-  const auto& lane = lanes_[place.lane];
+  const std::vector<std::size_t> all = members(place);
   if (group.busy || group.num_done == group.num_ready.size() ||
-      group.num_ready[group.num_done] < lane.size()) {
+      group.num_ready[group.num_done] < all.size()) {
     return;
   }
-  const Player& player =
-      players_[lane.front() * num_ranks() + schedule().rank_of(place.stage).index()];
+  const Player& player = players_[all.front()];
   const CollectiveShare& own = share(player, place.sync, place.stage);
   group.busy = true;
   if (group.num_done == 0) {
@@ -619,9 +640,8 @@ void Play::bucket_starts(std::size_t number) {
   const GroupPlace place = place_of(number);
   const auto num_done = static_cast<std::int64_t>(groups_[number].num_done);
   std::size_t num_flows = 0;
-  for (const std::size_t replica : lanes_[place.lane]) {
-    const Player& player =
-        players_[replica * num_ranks() + schedule().rank_of(place.stage).index()];
+  for (const std::size_t member : members(place)) {
+    const Player& player = players_[member];
     const CollectiveShare& own = share(player, place.sync, place.stage);
     num_flows += own.flows.size();
     for (const auto& flow : own.flows) {
@@ -640,9 +660,11 @@ void Play::bucket_ended(std::size_t number) {
   group.busy = false;
   group.done = ++group.num_done == group.num_ready.size();
   group.end = engine_.now();
-  for (const std::size_t replica : lanes_[place.lane]) {
-    const std::size_t member = replica * num_ranks() + schedule().rank_of(place.stage).index();
-    if (group.done && replica == 0) recorder_.transfer_ends(group.transfer, group.end);
+  const std::vector<std::size_t> all = members(place);
+  if (group.done && players_[all.front()].replica == 0) {
+    recorder_.transfer_ends(group.transfer, group.end);
+  }
+  for (const std::size_t member : all) {
     const Player& player = players_[member];
     if (player.state == Player::State::awaiting_groups && has_its_groups(player)) wake(member);
   }
@@ -662,12 +684,23 @@ Play::GroupPlace Play::place_of(std::size_t number) const {
           .stage = Stage{static_cast<int>(number % num_stages())}};
 }
 
+/// The players that hold the stage, in every replica of the lane.
+std::vector<std::size_t> Play::members(const GroupPlace& place) const {
+  std::vector<std::size_t> all;
+  for (const std::size_t replica : lanes_[place.lane]) {
+    for (const Home& home : homes(schedule(), place.stage)) {
+      all.push_back(replica * num_ranks() + home.rank.index());
+    }
+  }
+  return all;
+}
+
 /// The first forward of a chunk needs its first parameters, the second all of them.
 bool Play::await_all_parameters(std::size_t number, const Op& op) {
   Player& player = players_[number];
   if (!plan_.overlap_param_gather || op.kind != OpKind::F) return true;
   if (player.groups.empty()) {
-    const bool first = !player.forward_seen[schedule().chunk_of(op.stage).index()];
+    const bool first = !player.forward_seen[schedule().chunk_of(op).index()];
     const std::size_t group = group_number(player, Sync::param, op.stage);
     if (first || groups_[group].done) return true;
     player.groups = {group};
@@ -768,6 +801,11 @@ void Play::book(const Player& player, Category category, Bytes delta) {
   recorder_.memory(player.rank, category, delta, engine_.now());
 }
 
+void Play::book_meanwhile(const Player& player, Bytes delta, std::size_t cause) {
+  if (player.replica != 0 || !plan_.book_p2p_buffers) return;
+  recorder_.buffer_meanwhile(player.rank, delta, engine_.now(), cause);
+}
+
 /// The part of a wait in which an awaited transfer (flights_) was under way is exposed
 /// communication; the rest is idle time.
 void Play::record_waits(const Player& player, SpanKind kind) {
@@ -782,16 +820,11 @@ void Play::record_waits(const Player& player, SpanKind kind) {
 }
 
 void Play::report_deadlock() const {
-  std::string text = "the ranks wait for each other:";
+  std::vector<std::size_t> next;
   for (const Player& player : players_) {
-    if (player.replica != 0 || player.state == Player::State::done) continue;
-    const Program& program = plan_.programs[player.rank.index()];
-    std::string call = to_text(Program{program[player.next]}, schedule().num_ranks);
-    call.pop_back();
-    text += fmt::format("\n  rank {} after {} of {} calls: {}", player.rank.value, player.next,
-                        program.size(), call);
+    if (player.replica == 0) next.push_back(player.next);
   }
-  throw RunError(text);
+  throw_deadlock(plan_, next);
 }
 
 }  // namespace
@@ -810,8 +843,11 @@ std::vector<GpuPair> gpu_pairs(const Plan& plan) {
       pairs.emplace(b, a);
     };
     for (int stage = 0; !plan.hop_latency && stage + 1 < schedule.num_stages(); ++stage) {
-      add(replica.gpus[schedule.rank_of(Stage{stage}).index()],
-          replica.gpus[schedule.rank_of(Stage{stage + 1}).index()]);
+      const std::vector<Home> from = homes(schedule, Stage{stage});
+      const std::vector<Home> to = homes(schedule, Stage{stage + 1});
+      for (std::size_t copy = 0; copy < from.size(); ++copy) {
+        add(replica.gpus[from[copy].rank.index()], replica.gpus[to[copy].rank.index()]);
+      }
     }
     if (plan.tied_embedding_bytes > Bytes{}) add(replica.gpus.front(), replica.gpus.back());
     for (const auto* shares : {&replica.grad_sync, &replica.param_sync}) {

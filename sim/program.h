@@ -2,6 +2,7 @@
 // a rank works; a Program adds who waits for whom.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace pipeledger {
 
-enum class Payload { activation, gradient };
+enum class Payload : std::uint8_t { activation, gradient };
 
 /// What crosses between two stages. An activation is named by the stage that produced it, a
 /// gradient by the stage whose input it belongs to (so it goes to stage - 1).
@@ -19,45 +20,66 @@ struct Message {
   Payload payload = Payload::activation;
   Microbatch microbatch;
   Stage stage;
+  int slice = 0;
 
   bool operator==(const Message&) const = default;
 };
 
 /// The four directions of an exchange, seen from a rank.
-enum class Channel { send_next, recv_prev, send_prev, recv_next };
+enum class Channel : std::uint8_t { send_next, recv_prev, send_prev, recv_next };
 
-enum class Action {
-  compute,               // `op`
-  communicate,           // posts `exchange`; blocking: waits for all of it
-  wait,                  // for the oldest message posted on `channel` and not yet waited for
-  free_output,           // drops the storage of `message`, an activation that was sent
-  enter_no_sync,         // gradient synchronisation off
-  exit_no_sync,          // on: the next backward of a chunk's last microbatch reduces its gradients
-  first_microbatch,      // the chunk's first forward comes next
-  grad_sync,             // starts reducing the gradients of `chunk`
-  param_sync,            // starts gathering the parameters of `chunk`
+constexpr bool sends(Channel channel) {
+  return channel == Channel::send_next || channel == Channel::send_prev;
+}
+
+/// A full backward, or the half of it that leaves the parameters' gradients.
+constexpr bool makes_gradients(OpKind kind) { return kind == OpKind::B || kind == OpKind::W; }
+
+enum class Action : std::uint8_t {
+  compute,           // `op`
+  communicate,       // posts one message of a call; at the end of a blocking call, waits for all
+  wait,              // for `message`, which was posted on `channel`
+  free_output,       // drops the storage of `message`, an activation that was sent
+  enter_no_sync,     // gradient synchronisation off
+  exit_no_sync,      // on: the backwards that follow reduce their chunk's gradients
+  first_microbatch,  // the first forward of `stage` comes next
+  grad_sync,         // starts reducing the gradients of `stage`
+  param_sync,        // starts gathering the parameters of `stage`
   finalize_model_grads,  // waits for every reduction, then the optimizer steps
 };
 
+/// What one call of a rank's communicator posts.
 struct Exchange {
   std::optional<Message> send_next, recv_prev, send_prev, recv_next;
   bool blocking = true;
 };
 
+/// Sixteen bytes, since a step has millions. What an action does not name means nothing.
 struct Instruction {
   Action action = Action::compute;
-  Op op{};              // compute
-  Exchange exchange{};  // communicate
-  Channel channel{};    // wait
-  Message message{};    // free_output
-  Chunk chunk{};        // first_microbatch, grad_sync, param_sync
+  OpKind kind{};         // compute
+  Payload payload{};     // communicate, wait, free_output
+  Channel channel{};     // communicate, wait
+  bool blocking = true;  // communicate
+  /// communicate: the next instruction belongs to the same call. compute: the next is the other op
+  /// of a pair that overlaps.
+  bool more = false;
+  std::uint16_t slice = 0;
+  /// Of the op, the message, or the chunk that is synchronised; -1: a call that moves nothing.
+  Stage stage{-1};
+  Microbatch microbatch{};
+
+  Op op() const { return {stage, kind, microbatch, slice}; }
+  Message message() const { return {payload, microbatch, stage, slice}; }
+  bool moves() const { return stage.value >= 0; }
 };
+
+static_assert(sizeof(Instruction) == 16);
 
 using Program = std::vector<Instruction>;
 
-/// A line an instruction: "F 0.1", "communicate send_next=A0@4 recv_next=G0@5", "wait recv_prev".
-/// `num_ranks` turns a stage into its chunk (loop placement).
-std::string to_text(const Program& program, int num_ranks);
+/// A line a call: "F 0.1", "communicate send_next=A0@4 recv_next=G0@5", "wait recv_prev".
+std::string to_text(const Program& program, const Schedule& schedule);
 
 /// How Megatron-LM's schedules behave; the defaults are its command line's.
 struct MegatronOptions {
@@ -74,6 +96,11 @@ struct MegatronOptions {
 /// Sends cost the rank nothing: every receive is posted from the start, and an op waits for its
 /// inputs only. Any schedule.
 std::vector<Program> ideal_programs(const Schedule& schedule);
+
+/// PyTorch's pipeline runtime, for any schedule: the receive that the next op needs is posted
+/// before an op runs, sends are posted after it and never waited for before the step's end, and an
+/// op waits for its inputs. Gradients are reduced in the last backward that each chunk runs.
+std::vector<Program> torch_programs(const Schedule& schedule);
 
 /// Megatron-LM's call order (reference: schedules.py as of core_v0.19): plain for one rank,
 /// blocking batched exchanges for 1F1B and GPipe, blocking or overlapped ones for the interleaved

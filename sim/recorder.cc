@@ -1,7 +1,7 @@
 #include "sim/recorder.h"
 
 #include <algorithm>
-#include <cmath>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -24,46 +24,31 @@ SpanKind span_kind(OpKind kind) {
   return SpanKind::forward;
 }
 
-/// An op's births are written as it ends, so what happened beside it comes between them: few events
-/// are out of place, and none by far. Equal times keep their order.
-void sort_by_time(std::vector<MemoryEvent>& events) {
-  for (std::size_t i = 1; i < events.size(); ++i) {
-    const MemoryEvent event = events[i];
-    std::size_t place = i;
-    for (; place > 0 && events[place - 1].time_ns > event.time_ns; --place) {
-      events[place] = events[place - 1];
-    }
-    events[place] = event;
-  }
-}
-
-/// Transfers are written as they begin; those that begin at once go by their ends.
-void sort_equal_begins(std::vector<Transfer>& transfers) {
+/// An engine with a clock writes transfers as they begin, so that most are in place.
+void sort_transfers(std::vector<Transfer>& transfers) {
   const auto order = [](const Transfer& transfer) {
-    return std::tuple(transfer.from.value, transfer.to.value, transfer.kind, transfer.stage.value,
-                      transfer.microbatch.value);
+    return std::tuple(transfer.begin_ns, transfer.from.value, transfer.to.value, transfer.kind,
+                      transfer.stage.value, transfer.microbatch.value, transfer.end_ns);
   };
-  for (auto first = transfers.begin(); first != transfers.end();) {
-    const auto last = std::find_if(first, transfers.end(), [&](const Transfer& transfer) {
-      return transfer.begin_ns != first->begin_ns;
-    });
-    std::sort(first, last,
-              [&](const Transfer& a, const Transfer& b) { return order(a) < order(b); });
-    first = last;
-  }
+  std::sort(transfers.begin(), transfers.end(),
+            [&](const Transfer& a, const Transfer& b) { return order(a) < order(b); });
 }
 
 }  // namespace
 
 Recorder::Recorder(const Plan& plan, Seconds start)
-    : start_(start), created_gradients_(plan.ranks.size()) {
+    : start_(start), created_gradients_(plan.ranks.size()), meanwhile_(plan.ranks.size()) {
   const Schedule& schedule = plan.schedule;
   trace_.schedule = schedule.name;
   trace_.num_ranks = schedule.num_ranks;
   trace_.num_chunks = schedule.num_chunks;
   trace_.num_microbatches = schedule.num_microbatches;
-  for (int stage = 0; stage < schedule.num_stages(); ++stage) {
-    trace_.stage_ranks.push_back(schedule.rank_of(Stage{stage}));
+  trace_.num_copies = schedule.num_copies();
+  for (int copy = 0; copy < schedule.num_copies(); ++copy) {
+    for (int stage = 0; stage < schedule.num_stages(); ++stage) {
+      trace_.stage_ranks.push_back(
+          homes(schedule, Stage{stage})[static_cast<std::size_t>(copy)].rank);
+    }
   }
   reserve(plan);
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
@@ -76,7 +61,7 @@ Recorder::Recorder(const Plan& plan, Seconds start)
 /// Room for what is sure to come: growing by doubling would touch every page twice.
 void Recorder::reserve(const Plan& plan) {
   const auto num_microbatches = static_cast<std::size_t>(plan.schedule.num_microbatches);
-  trace_.transfers.reserve(2 * plan.stages.size() * num_microbatches);
+  trace_.transfers.reserve(plan.num_messages());
   trace_.ranks.resize(plan.ranks.size());
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     // Of a forward and a backward: the messages in and out, posted and let go.
@@ -84,8 +69,7 @@ void Recorder::reserve(const Plan& plan) {
     std::size_t num_events = 0;
     for (const Op& op : plan.schedule.ops[rank]) {
       if (op.microbatch.value != 0) continue;
-      const StageProfile& stage = plan.stages[op.stage.index()];
-      num_events += (op.kind == OpKind::F ? stage.forward : stage.backward).deltas.size();
+      num_events += plan.profile(op).deltas.size();
       num_events += kBuffers / 2;
     }
     trace_.ranks[rank].memory.reserve(num_events * num_microbatches);
@@ -93,40 +77,44 @@ void Recorder::reserve(const Plan& plan) {
   }
 }
 
-std::int64_t Recorder::ns(Seconds time) const {
-  return std::llround((time - start_).value() * 1e9);
-}
-
-void Recorder::delta(Rank rank, const TimedDelta& delta, Seconds begin, bool first_backward) {
+void Recorder::delta(Rank rank, const TimedDelta& delta, Seconds begin, bool first_gradients) {
   if (delta.category == Category::gradients) {
     // Later microbatches add to the gradients that the first one created.
-    if (!first_backward) return;
+    if (!first_gradients) return;
     created_gradients_[rank.index()] += delta.bytes;
   }
   memory(rank, delta.category, delta.bytes, begin + delta.at);
 }
 
-void Recorder::op_begins(Rank rank, const OpProfile& profile, Seconds begin, bool first_backward) {
+void Recorder::unit_begins(Rank rank, const OpProfile& profile, Seconds begin,
+                           bool first_gradients) {
   for (const TimedDelta& entry : profile.deltas) {
     if (entry.at.value() > 0) break;
-    delta(rank, entry, begin, first_backward);
+    delta(rank, entry, begin, first_gradients);
   }
 }
 
-void Recorder::op_ends(Rank rank, const Op& op, const OpProfile& profile, Seconds begin,
-                       Seconds end, bool first_backward) {
+void Recorder::unit_ends(Rank rank, std::span<const Op> unit, const OpProfile& profile,
+                         Seconds begin, Seconds end, bool first_gradients) {
   for (const TimedDelta& entry : profile.deltas) {
-    if (entry.at.value() > 0) delta(rank, entry, begin, first_backward);
+    if (entry.at.value() > 0) delta(rank, entry, begin, first_gradients);
   }
-  Span span{.kind = span_kind(op.kind),
-            .begin_ns = ns(begin),
-            .end_ns = ns(end),
-            .stage = op.stage,
-            .microbatch = op.microbatch};
-  // Rounded apart from the span, so it could exceed an op that is nothing but communication.
-  span.comm_ns =
-      std::min<std::int64_t>(std::llround(profile.comm.value() * 1e9), span.end_ns - span.begin_ns);
-  trace_.ranks[rank.index()].spans.push_back(span);
+  Seconds from = begin;
+  for (std::size_t i = 0; i < unit.size(); ++i) {
+    const double share = unit.size() == 1 ? 1
+                         : i == 0         ? profile.first_share
+                                          : 1 - profile.first_share;
+    const Seconds until = i + 1 == unit.size() ? end : begin + (end - begin) * share;
+    Span span{.kind = span_kind(unit[i].kind),
+              .begin_ns = ns(from),
+              .end_ns = ns(until),
+              .stage = unit[i].stage,
+              .microbatch = unit[i].microbatch};
+    // Rounded apart from the span, so it could exceed an op that is nothing but communication.
+    span.comm_ns = std::min(to_ns(profile.comm * share), span.end_ns - span.begin_ns);
+    trace_.ranks[rank.index()].spans.push_back(span);
+    from = until;
+  }
 }
 
 void Recorder::span(Rank rank, SpanKind kind, Seconds begin, Seconds end) {
@@ -137,6 +125,37 @@ void Recorder::span(Rank rank, SpanKind kind, Seconds begin, Seconds end) {
 void Recorder::memory(Rank rank, Category category, Bytes bytes, Seconds time) {
   if (bytes == Bytes{}) return;
   trace_.ranks[rank.index()].memory.push_back({ns(time), category, bytes.value()});
+}
+
+void Recorder::buffer_meanwhile(Rank rank, Bytes bytes, Seconds time, std::size_t cause) {
+  if (bytes == Bytes{}) return;
+  meanwhile_[rank.index()].push_back({{ns(time), Category::p2p_buffers, bytes.value()}, cause});
+}
+
+/// Puts each buffer's event before the first of the rank's own at the same time or later; those of
+/// one time free first.
+void Recorder::merge_meanwhile(std::size_t rank) {
+  std::vector<Meanwhile>& meanwhile = meanwhile_[rank];
+  if (meanwhile.empty()) return;
+  std::stable_sort(meanwhile.begin(), meanwhile.end(),
+                   [](const Meanwhile& a, const Meanwhile& b) { return a.cause < b.cause; });
+  const auto later = [](const MemoryEvent& a, const MemoryEvent& b) {
+    return std::tie(a.time_ns, a.delta_bytes) > std::tie(b.time_ns, b.delta_bytes);
+  };
+  std::priority_queue<MemoryEvent, std::vector<MemoryEvent>, decltype(later)> caused(later);
+  const std::vector<MemoryEvent> own = std::move(trace_.ranks[rank].memory);
+  std::vector<MemoryEvent>& merged = trace_.ranks[rank].memory;
+  merged.clear();
+  merged.reserve(own.size() + meanwhile.size());
+  auto next = meanwhile.begin();
+  for (std::size_t i = 0; i <= own.size(); ++i) {
+    for (; next != meanwhile.end() && next->cause == i; ++next) caused.push(next->event);
+    while (!caused.empty() && (i == own.size() || caused.top().time_ns <= own[i].time_ns)) {
+      merged.push_back(caused.top());
+      caused.pop();
+    }
+    if (i < own.size()) merged.push_back(own[i]);
+  }
 }
 
 std::size_t Recorder::transfer_begins(const Transfer& transfer, Seconds begin) {
@@ -156,8 +175,8 @@ void Recorder::free_created_gradients(Rank rank, Seconds time) {
 
 StepTrace Recorder::take(Seconds end) {
   trace_.step_ns = ns(end);
-  for (RankTrace& rank : trace_.ranks) sort_by_time(rank.memory);
-  sort_equal_begins(trace_.transfers);
+  for (std::size_t rank = 0; rank < meanwhile_.size(); ++rank) merge_meanwhile(rank);
+  sort_transfers(trace_.transfers);
   return std::move(trace_);
 }
 

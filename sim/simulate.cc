@@ -11,6 +11,7 @@
 #include "ledger/ledger.h"
 #include "schedules/schedule.h"
 #include "sim/collectives.h"
+#include "sim/fast.h"
 #include "sim/op_cost.h"
 
 namespace pipeledger {
@@ -18,6 +19,7 @@ namespace {
 
 std::vector<Program> make_programs(const Scenario& scenario, const Schedule& schedule) {
   if (scenario.sim.runtime == Runtime::ideal) return ideal_programs(schedule);
+  if (scenario.sim.runtime == Runtime::torch) return torch_programs(schedule);
   const Train& train = scenario.train;
   return megatron_programs(
       schedule, scenario.parallel.microbatch_group_size_per_vp_stage,
@@ -33,8 +35,29 @@ std::vector<Program> make_programs(const Scenario& scenario, const Schedule& sch
 CollectiveShare joined(CollectiveShare first, const CollectiveShare& second) {
   first.latency += second.latency;
   first.bytes += second.bytes;
-  first.flows.insert(first.flows.end(), second.flows.begin(), second.flows.end());
+  for (const CollectiveShare::Flow& flow : second.flows) {
+    const auto same = std::find_if(first.flows.begin(), first.flows.end(),
+                                   [&](const auto& known) { return known.ends == flow.ends; });
+    if (same == first.flows.end()) {
+      first.flows.push_back(flow);
+    } else {
+      same->bytes += flow.bytes;
+    }
+  }
   return first;
+}
+
+/// The GPUs that hold the same parameters: those groups of all copies of the stage.
+ReplicaGroups groups_of_copies(const Parallel& parallel, const Schedule& schedule, Stage stage,
+                               Coordinates member, bool expert) {
+  ReplicaGroups groups;
+  for (const Home& home : homes(schedule, stage)) {
+    member.pipeline = home.rank;
+    const ReplicaGroups copy = replica_groups(parallel, member, expert);
+    groups.shards.insert(groups.shards.end(), copy.shards.begin(), copy.shards.end());
+    groups.instances.insert(groups.instances.end(), copy.instances.begin(), copy.instances.end());
+  }
+  return groups;
 }
 
 Replica make_replica(const Scenario& scenario, const Topology& topology, const Schedule& schedule,
@@ -49,13 +72,13 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
     replica_place.pipeline = Rank{rank};
     replica.gpus.push_back(static_cast<std::size_t>(global_rank(parallel, replica_place)));
   }
-  for (int stage = 0; stage < schedule.num_stages(); ++stage) {
-    replica_place.pipeline = schedule.rank_of(Stage{stage});
+  for (int i = 0; i < schedule.num_ranks * schedule.num_chunks; ++i) {
+    replica_place.pipeline = Rank{i / schedule.num_chunks};
+    const Stage stage = schedule.stage_of(replica_place.pipeline, Chunk{i % schedule.num_chunks});
     const int gpu = global_rank(parallel, replica_place);
-    const DataParallelTraffic bytes =
-        inside_ops ? DataParallelTraffic{} : traffic[static_cast<std::size_t>(stage)];
-    const ReplicaGroups dense = replica_groups(parallel, replica_place, false);
-    const ReplicaGroups expert = replica_groups(parallel, replica_place, true);
+    const DataParallelTraffic bytes = inside_ops ? DataParallelTraffic{} : traffic[stage.index()];
+    const ReplicaGroups dense = groups_of_copies(parallel, schedule, stage, replica_place, false);
+    const ReplicaGroups expert = groups_of_copies(parallel, schedule, stage, replica_place, true);
     const auto reduced = [&](const ReplicaGroups& groups, const GroupTraffic& group) {
       return joined(
           ring_share(topology, groups.shards, gpu, reduce, group.gradient_bytes),
@@ -76,8 +99,15 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
   return replica;
 }
 
-RankPlan make_rank(const Scenario& scenario, Rank rank) {
-  const StateBytes state = resident_state(scenario, rank);
+/// The ledger's conventions know loop placement; in any other, a rank has what its chunks have.
+RankPlan make_rank(const Scenario& scenario, const Schedule& schedule,
+                   const std::vector<StageLayout>& layouts, Rank rank) {
+  std::vector<StageLayout> chunks;
+  for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) {
+    chunks.push_back(layouts[schedule.stage_of(rank, Chunk{chunk}).index()]);
+  }
+  const StateBytes state = schedule.placement == Placement::loop ? resident_state(scenario, rank)
+                                                                 : resident_state(scenario, chunks);
   RankPlan plan;
   plan.resident[static_cast<std::size_t>(Category::weights)] =
       state.weights + state.fp8_weights + state.gathered;
@@ -85,8 +115,14 @@ RankPlan make_rank(const Scenario& scenario, Rank rank) {
   plan.resident[static_cast<std::size_t>(Category::optimizer)] = state.optimizer;
   const Gpu& gpu = scenario.cluster.gpu;
   plan.optimizer_time = scenario.sim.optimizer_time.value_or(
-      optimizer_step_bytes(scenario, rank) / (gpu.memory_bandwidth * gpu.memory_efficiency));
+      optimizer_step_bytes(scenario, chunks) / (gpu.memory_bandwidth * gpu.memory_efficiency));
   return plan;
+}
+
+OutputRelease output_release(const Sim& sim) {
+  if (sim.runtime == Runtime::ideal) return OutputRelease::as_sent;
+  if (!sim.deallocate_pipeline_outputs) return OutputRelease::with_backward;
+  return sim.runtime == Runtime::megatron ? OutputRelease::by_call : OutputRelease::as_sent;
 }
 
 Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
@@ -120,29 +156,14 @@ void check_num_ops(const ScheduleShape& shape, std::int64_t num_replicas) {
                     num_replicas > 1 ? ", or sim.fold_replicas: true" : "")}});
 }
 
-/// Refuses a schedule whose ops or placement the stages' profiles do not know.
-void check_played(const Schedule& schedule) {
-  const auto any = [&](auto is) {
-    return std::ranges::any_of(
-        schedule.ops, [&](const std::vector<Op>& ops) { return std::ranges::any_of(ops, is); });
-  };
-  std::string why;
-  if (any([](const Op& op) { return op.kind == OpKind::I || op.kind == OpKind::W; })) {
-    why = "splits the backward";
-  } else if (any([](const Op& op) { return op.overlaps_next; })) {
-    why = "overlaps forwards with backwards";
-  } else if (schedule.num_slices > 1) {
-    why = "slices the sequence";
-  } else if (schedule.placement == Placement::v) {
-    why = "folds the pipeline back";
-  } else if (schedule.placement == Placement::bidirectional) {
-    why = "runs in both directions";
-  }
-  if (why.empty()) return;
+/// Refuses a schedule that cuts the model into other stages than the scenario does.
+void check_num_stages(const Schedule& schedule, const std::vector<StageLayout>& layouts) {
+  if (static_cast<std::size_t>(schedule.num_stages()) == layouts.size()) return;
   throw InputError(
-      {{"sim.schedule", fmt::format("{} {}, which a run does not play yet; its order and bubble: "
-                                    "pipeledger schedule; a run plays 1f1b, gpipe and interleaved",
-                                    schedule.name, why)}});
+      {{"sim.schedule", fmt::format("{} has {} stages, but the layers are cut into {}; set "
+                                    "parallel.virtual_pipeline_model_parallel_size to {}",
+                                    schedule.name, schedule.num_stages(), layouts.size(),
+                                    schedule.num_stages() / schedule.num_ranks)}});
 }
 
 /// Refuses ops whose memory events or time no trace holds.
@@ -150,12 +171,14 @@ void check_stages(const Schedule& schedule, const std::vector<StageProfile>& sta
   std::int64_t num_events = 0;
   std::vector<Seconds> work(static_cast<std::size_t>(schedule.num_ranks));
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    const OpProfile& forward = stages[stage].forward;
-    const OpProfile& backward = stages[stage].backward;
-    num_events += static_cast<std::int64_t>(forward.deltas.size() + backward.deltas.size()) *
-                  schedule.num_microbatches;
+    const auto& [forward, backward, input, weight] = stages[stage];
+    const std::size_t num_deltas =
+        forward.deltas.size() +
+        std::max(backward.deltas.size(), input.deltas.size() + weight.deltas.size());
+    num_events += static_cast<std::int64_t>(num_deltas) * schedule.num_microbatches;
     work[schedule.rank_of(Stage{static_cast<int>(stage)}).index()] +=
-        (forward.duration + backward.duration) * schedule.num_microbatches;
+        (forward.duration + std::max(backward.duration, input.duration + weight.duration)) *
+        schedule.num_microbatches;
   }
   std::vector<Problem> problems;
   if (num_events > kMaxMemoryEvents) {
@@ -178,7 +201,7 @@ void check_stages(const Schedule& schedule, const std::vector<StageProfile>& sta
 
 /// What the scenario says and the players do not.
 void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops) {
-  constexpr const char* kRuntimes[] = {"ideal", "megatron"};
+  constexpr const char* kRuntimes[] = {"ideal", "megatron", "torch"};
   constexpr const char* kConventions[] = {"exact", "megatron", "korthikanti", "train-ledger"};
   trace.scenario = scenario.name;
   trace.runtime = kRuntimes[static_cast<int>(scenario.sim.runtime)];
@@ -210,21 +233,27 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   check_num_ops(shape, std::int64_t{num_data} * num_context * num_tensor);
   Plan plan{.schedule = make_schedule(scenario.sim.schedule, shape)};
   const Schedule& schedule = plan.schedule;
-  check_played(schedule);
 
-  std::vector<DataParallelTraffic> traffic;
   const std::vector<StageLayout> layouts = stage_layouts(scenario);
+  check_num_stages(schedule, layouts);
+  // The copies of a stage synchronise like so many times as many replicas.
+  Scenario with_copies = scenario;
+  with_copies.parallel.data_parallel_size *= schedule.num_copies();
+  std::vector<StageProfile> stages;
+  std::vector<DataParallelTraffic> traffic;
   const std::vector<ChunkLedger> chunks = chunk_ledgers(scenario);
   for (std::size_t stage = 0; stage < layouts.size(); ++stage) {
     const Coordinates place{.pipeline = schedule.rank_of(Stage{static_cast<int>(stage)})};
-    plan.stages.push_back(
-        stage_profile(scenario, chunks[stage], topology, op_groups(parallel, place)));
-    traffic.push_back(data_parallel_traffic(scenario, layouts[stage]));
+    stages.push_back(stage_profile(scenario, chunks[stage], topology, op_groups(parallel, place)));
+    traffic.push_back(data_parallel_traffic(with_copies, layouts[stage]));
   }
-  check_stages(schedule, plan.stages);
+  check_stages(schedule, stages);
+  for (const StageProfile& stage : stages) {
+    for (StageProfile& slice : slices(plan, stage)) plan.stages.push_back(std::move(slice));
+  }
   plan.programs = make_programs(scenario, schedule);
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
-    plan.ranks.push_back(make_rank(scenario, Rank{rank}));
+    plan.ranks.push_back(make_rank(scenario, schedule, layouts, Rank{rank}));
   }
   for (int data = 0; data < num_data; ++data) {
     for (int context = 0; context < num_context; ++context) {
@@ -237,21 +266,31 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
 
   plan.message_bytes = p2p_message_bytes(scenario);
   plan.book_p2p_buffers = scenario.sim.convention == Convention::exact;
-  plan.deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs;
+  plan.output_release = output_release(scenario.sim);
   if (scenario.sim.runtime == Runtime::ideal) plan.hop_latency = scenario.sim.hop_latency;
   plan.overlap_grad_reduce = scenario.train.overlap_grad_reduce;
   plan.overlap_param_gather = scenario.train.overlap_param_gather;
-  plan.tied_embedding_bytes = tied_embedding_gradient_bytes(scenario);
+  const Stage last{schedule.num_stages() - 1};
+  if (schedule.rank_of(Stage{0}) != schedule.rank_of(last)) {
+    plan.tied_embedding_bytes = tied_embedding_gradient_bytes(scenario);
+  }
   plan.grad_norm_time = grad_norm_time(scenario, topology);
   return plan;
+}
+
+StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progress& progress) {
+  Engine engine(topology, gpu_pairs(plan));
+  StepTrace trace = play(plan, engine, progress);
+  trace.links = engine.link_loads();
+  return trace;
 }
 
 StepTrace simulate(const Scenario& scenario, const Progress& progress) {
   const Topology topology = build_topology(scenario.cluster);
   const Plan plan = make_plan(scenario, topology);
-  Engine engine(topology, gpu_pairs(plan));
-  StepTrace trace = play(plan, engine, progress);
-  trace.links = engine.link_loads();
+  StepTrace trace = scenario.sim.engine == EngineKind::fast
+                        ? play_fast(plan, topology)
+                        : play_simgrid(plan, topology, progress);
   describe(trace, scenario, hardware_flops_per_step(scenario).value());
   if (trace.step_ns > std::llround(kLongestStep.value() * 1e9)) {
     throw InputError({{"cluster", fmt::format("the step takes {}, more than a day; check the rates "

@@ -13,8 +13,11 @@ namespace pipeledger {
 /// line numbers: see `locate`) where the parts do not fit together.
 Plan make_plan(const Scenario& scenario, const Topology& topology);
 
-/// Simulates one optimizer step. At most once a process (see Engine). Throws InputError as
-/// make_plan does.
+/// A plan in SimGrid, link loads included. At most once a process (see Engine).
+StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progress& progress = {});
+
+/// Simulates one optimizer step with the engine that the scenario names: with simgrid at most once
+/// a process (see Engine), with fast as often as wanted. Throws InputError as make_plan does.
 StepTrace simulate(const Scenario& scenario, const Progress& progress = {});
 
 }  // namespace pipeledger

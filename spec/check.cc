@@ -347,11 +347,12 @@ void check_data_parallel_options(const Train& train, Findings& findings) {
 void check_sim(const Scenario& scenario, Findings& findings) {
   const Sim& sim = scenario.sim;
   const bool is_ideal = sim.runtime == Runtime::ideal;
+  const bool is_megatron = sim.runtime == Runtime::megatron;
+  const std::string unlike = is_ideal ? "with runtime ideal" : "with runtime torch";
   check_idle(!is_ideal, "sim.hop_latency_us", "unless runtime is ideal", findings, {"sim.runtime"});
-  check_idle(is_ideal, "sim.overlap_p2p_communication", "with runtime ideal", findings);
-  check_idle(is_ideal, "sim.overlap_p2p_communication_warmup_flush", "with runtime ideal",
-             findings);
-  if (is_ideal) return;
+  check_idle(!is_megatron, "sim.overlap_p2p_communication", unlike, findings);
+  check_idle(!is_megatron, "sim.overlap_p2p_communication_warmup_flush", unlike, findings);
+  if (!is_megatron) return;
   if (sim.overlap_p2p_communication && scenario.parallel.virtual_pipeline_model_parallel_size == 1)
     findings.add("sim.overlap_p2p_communication",
                  "needs virtual pipeline stages: 1f1b cannot overlap its exchanges",

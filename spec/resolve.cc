@@ -19,7 +19,8 @@ namespace {
 static_assert(int{proto::Parallel::a2a_p2p} == static_cast<int>(CpCommType::a2a_p2p));
 static_assert(int{proto::Device::nic_switch} == static_cast<int>(DeviceKind::nic_switch));
 static_assert(int{proto::Cluster::fat_tree} == static_cast<int>(Fabric::fat_tree));
-static_assert(int{proto::Sim::megatron} == static_cast<int>(Runtime::megatron));
+static_assert(int{proto::Sim::torch} == static_cast<int>(Runtime::torch));
+static_assert(int{proto::Sim::fast} == static_cast<int>(EngineKind::fast));
 static_assert(int{proto::Sim::Convention::calculator} == static_cast<int>(Convention::calculator));
 
 BytesPerSecond from_GBps(double rate) { return BytesPerSecond(rate * 1e9); }
@@ -246,22 +247,37 @@ std::optional<LayerTimes> resolve_times(bool is_given, const proto::LayerTimes& 
           findings);
   require(written.has_backward_ms(), path + ".backward_ms",
           "write the milliseconds of a microbatch", findings);
-  return LayerTimes{from_ms(written.forward_ms()), from_ms(written.backward_ms())};
+  const double weight_ms =
+      written.has_weight_backward_ms() ? written.weight_backward_ms() : written.backward_ms() / 2;
+  if (weight_ms > written.backward_ms()) {
+    findings.add(path + ".weight_backward_ms", "is part of backward_ms, but longer");
+  }
+  return LayerTimes{from_ms(written.forward_ms()), from_ms(written.backward_ms()),
+                    from_ms(weight_ms)};
+}
+
+/// Those that its runtime plays; the others have PyTorch's.
+bool megatron_has(std::string_view schedule) {
+  return schedule == "1f1b" || schedule == "interleaved" || schedule == "gpipe";
 }
 
 Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& findings) {
   Sim sim;
   const bool is_auto = !written.has_schedule() || written.schedule() == "auto";
   sim.schedule = !is_auto ? written.schedule() : virtual_pipeline_size > 1 ? "interleaved" : "1f1b";
-  sim.runtime = written.has_runtime() ? static_cast<Runtime>(written.runtime()) : Runtime::megatron;
+  sim.runtime = written.has_runtime()        ? static_cast<Runtime>(written.runtime())
+                : megatron_has(sim.schedule) ? Runtime::megatron
+                                             : Runtime::torch;
+  sim.engine = static_cast<EngineKind>(written.engine());
   sim.convention = static_cast<Convention>(written.convention());
   sim.overlap_p2p_communication =
       written.has_overlap_p2p_communication()
           ? written.overlap_p2p_communication()
           : sim.runtime == Runtime::megatron && virtual_pipeline_size > 1;
   sim.overlap_p2p_communication_warmup_flush = written.overlap_p2p_communication_warmup_flush();
-  sim.deallocate_pipeline_outputs =
-      !written.has_deallocate_pipeline_outputs() || written.deallocate_pipeline_outputs();
+  sim.deallocate_pipeline_outputs = written.has_deallocate_pipeline_outputs()
+                                        ? written.deallocate_pipeline_outputs()
+                                        : sim.runtime == Runtime::megatron;
   sim.hop_latency = from_us(written.hop_latency_us());
   sim.fold_replicas = !written.has_fold_replicas() || written.fold_replicas();
   sim.embedding_times = resolve_times(written.has_embedding_times(), written.embedding_times(),

@@ -312,8 +312,11 @@ struct Cluster {
 };
 
 /// Who waits for whom. ideal: a send costs the rank nothing and arrives hop_latency later, so the
-/// closed forms hold. megatron: Megatron-LM's blocking and overlapped exchanges.
-enum class Runtime { ideal, megatron };
+/// closed forms hold. megatron: Megatron-LM's blocking and overlapped exchanges. torch: PyTorch's
+/// receives that are posted ahead and sends that nobody waits for.
+enum class Runtime { ideal, megatron, torch };
+/// Who keeps the time. simgrid: flows share links. fast: every message has its links to itself.
+enum class EngineKind { simgrid, fast };
 /// Whose formula prices the states of the run: our tensor ledger, or a source's own estimate.
 enum class Convention { exact, megatron, korthikanti, train_ledger, calculator };
 
@@ -321,6 +324,7 @@ enum class Convention { exact, megatron, korthikanti, train_ledger, calculator }
 struct LayerTimes {
   Seconds forward{};
   Seconds backward{};
+  Seconds weight_backward{};  // of backward, the weight gradients' share
 
   bool operator==(const LayerTimes&) const = default;
 };
@@ -328,6 +332,7 @@ struct LayerTimes {
 struct Sim {
   std::string schedule;  // a name of the registry; `auto` is resolved
   Runtime runtime = Runtime::megatron;
+  EngineKind engine = EngineKind::simgrid;
   Convention convention = Convention::exact;
   bool overlap_p2p_communication = false;  // Megatron: on with VPP, never without
   bool overlap_p2p_communication_warmup_flush = false;

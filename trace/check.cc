@@ -46,6 +46,7 @@ class Checker {
   void check_header() {
     in_range("num_ranks", trace_.num_ranks, 1, kMaxTraceRanks);
     in_range("num_chunks", trace_.num_chunks, 1, kMaxTraceChunks);
+    in_range("num_copies", trace_.num_copies, 1, trace_.num_chunks);
     in_range("num_microbatches", trace_.num_microbatches, 1, std::numeric_limits<int>::max());
     in_range("num_devices", trace_.num_devices, 1, std::numeric_limits<int>::max());
     in_range("tokens_per_step", trace_.tokens_per_step, 0, kMaxTraceBytes);
@@ -73,7 +74,13 @@ class Checker {
 
   bool is_rank(Rank rank) const { return rank.value >= 0 && rank.value < trace_.num_ranks; }
   bool is_stage(Stage stage) const {
-    return stage.value >= 0 && stage.index() < trace_.stage_ranks.size();
+    return stage.value >= 0 && stage.index() < trace_.num_stages();
+  }
+  bool is_on(Stage stage, int rank) const {
+    for (std::size_t s = stage.index(); s < trace_.stage_ranks.size(); s += trace_.num_stages()) {
+      if (trace_.stage_ranks[s].value == rank) return true;
+    }
+    return false;
   }
   bool is_microbatch(Microbatch microbatch) const {
     return microbatch.value >= 0 && microbatch.value < trace_.num_microbatches;
@@ -96,7 +103,7 @@ class Checker {
                          span.end_ns - span.begin_ns);
     }
     if (!is_op(span.kind)) return {};
-    if (!is_stage(span.stage) || trace_.stage_ranks[span.stage.index()].value != rank) {
+    if (!is_stage(span.stage) || !is_on(span.stage, rank)) {
       return fmt::format("is an op of stage {}, which is not on this rank", span.stage.value);
     }
     if (!is_microbatch(span.microbatch)) {

@@ -84,6 +84,16 @@ double utilization(double flops, double step_s, const StepTrace& trace) {
 
 }  // namespace
 
+void add_rates(const StepTrace& trace, std::int64_t in_ops_ns, StepMetrics& metrics) {
+  const std::int64_t whole_ns = trace.num_ranks * metrics.pipeline_span_ns;
+  metrics.bubble_fraction = ratio(whole_ns - in_ops_ns, whole_ns);
+  metrics.bubble_over_ideal = ratio(whole_ns - in_ops_ns, in_ops_ns);
+  const double step_s = static_cast<double>(metrics.step_ns) / 1e9;
+  metrics.tokens_per_s = static_cast<double>(trace.tokens_per_step) / step_s;
+  metrics.mfu = utilization(trace.model_flops_per_step, step_s, trace);
+  metrics.hfu = utilization(trace.hardware_flops_per_step, step_s, trace);
+}
+
 StepMetrics compute_metrics(const StepTrace& trace) {
   StepMetrics metrics;
   metrics.step_ns = trace.step_ns;
@@ -97,13 +107,7 @@ StepMetrics compute_metrics(const StepTrace& trace) {
     metrics.ideal_step_ns = std::max(metrics.ideal_step_ns, rank_in_ops_ns);
     in_ops_ns += rank_in_ops_ns;
   }
-  const std::int64_t whole_ns = trace.num_ranks * metrics.pipeline_span_ns;
-  metrics.bubble_fraction = ratio(whole_ns - in_ops_ns, whole_ns);
-  metrics.bubble_over_ideal = ratio(whole_ns - in_ops_ns, in_ops_ns);
-  const double step_s = static_cast<double>(trace.step_ns) / 1e9;
-  metrics.tokens_per_s = static_cast<double>(trace.tokens_per_step) / step_s;
-  metrics.mfu = utilization(trace.model_flops_per_step, step_s, trace);
-  metrics.hfu = utilization(trace.hardware_flops_per_step, step_s, trace);
+  add_rates(trace, in_ops_ns, metrics);
   return metrics;
 }
 

@@ -25,6 +25,8 @@ struct RankMetrics {
   std::int64_t exposed_comm_ns = 0;  // communication in ops, and waits on the wire
   /// Sum of each category's own maximum: what adding up peaks would say. Never below the peak.
   std::int64_t naive_sum_bytes = 0;
+
+  bool operator==(const RankMetrics&) const = default;
 };
 
 struct StepMetrics {
@@ -38,10 +40,16 @@ struct StepMetrics {
   double mfu = 0;
   double hfu = 0;
   std::vector<RankMetrics> ranks;
+
+  bool operator==(const StepMetrics&) const = default;
 };
 
 /// Requires: check(trace) is empty.
 StepMetrics compute_metrics(const StepTrace& trace);
+
+/// Fills in the fractions and rates of metrics whose times are known; `in_ops_ns` is the ranks'
+/// time in ops. Of `trace`, only what describes the step is read.
+void add_rates(const StepTrace& trace, std::int64_t in_ops_ns, StepMetrics& metrics);
 
 /// What `rank` does at `time_ns`: the span that covers it (begin < time <= end: what an op leaves
 /// behind is born as it ends), else the one that begins there, else nullptr. An op that begins as a

@@ -70,6 +70,7 @@ class Reader {
     trace_.model_flops_per_step = file_.model_flops_per_step();
     trace_.hardware_flops_per_step = file_.hardware_flops_per_step();
     trace_.step_ns = file_.step_ns();
+    trace_.num_copies = std::max(file_.num_copies(), 1);
     for (const int rank : file_.stage_ranks()) trace_.stage_ranks.push_back(Rank{rank});
   }
 

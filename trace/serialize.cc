@@ -69,6 +69,7 @@ void write_header(const StepTrace& trace, step_trace::StepTrace& out) {
   out.set_hardware_flops_per_step(trace.hardware_flops_per_step);
   out.set_step_ns(trace.step_ns);
   for (const Category category : kCategories) out.add_categories(std::string(name(category)));
+  if (trace.num_copies > 1) out.set_num_copies(trace.num_copies);
   for (const Rank rank : trace.stage_ranks) out.add_stage_ranks(rank.value);
 }
 

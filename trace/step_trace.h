@@ -112,8 +112,14 @@ struct StepTrace {
   std::vector<Transfer> transfers;  // by begin time, then from, then to
   std::vector<LinkLoad> links;      // only links that carried something
 
-  /// Stage -> rank, loop or V placement, by stage.
+  /// Copies of each stage's parameters: 2 in a bidirectional schedule.
+  int num_copies = 1;
+  /// Stage -> rank, by copy, then stage.
   std::vector<Rank> stage_ranks;
+
+  std::size_t num_stages() const {
+    return stage_ranks.size() / static_cast<std::size_t>(num_copies);
+  }
 
   bool operator==(const StepTrace&) const = default;
 };

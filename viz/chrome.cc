@@ -333,12 +333,10 @@ class Writer {
       if (producer->end_ns == producer->begin_ns || consumer->end_ns == consumer->begin_ns)
         continue;
       if (consumer->begin_ns < producer->end_ns) continue;
-      flow(R"("s")", i + 1, transfer.kind, rank_of(producer), producer->end_ns - 1);
-      flow(R"("f","bp":"e")", i + 1, transfer.kind, rank_of(consumer), consumer->begin_ns);
+      flow(R"("s")", i + 1, transfer.kind, transfer.from.value, producer->end_ns - 1);
+      flow(R"("f","bp":"e")", i + 1, transfer.kind, transfer.to.value, consumer->begin_ns);
     }
   }
-
-  int rank_of(const Span* span) const { return trace_.stage_ranks[span->stage.index()].value; }
 
   struct RankLanes {
     Lanes send, receive, collectives;

@@ -22,7 +22,7 @@ Json rank_summary(const StepTrace& trace, const StepMetrics& metrics, Rank rank)
   const RankMetrics& row = metrics.ranks[rank.index()];
   Json stages = Json::array();
   for (std::size_t s = 0; s < trace.stage_ranks.size(); ++s) {
-    if (trace.stage_ranks[s] == rank) stages.push_back(s);
+    if (trace.stage_ranks[s] == rank) stages.push_back(s % trace.num_stages());
   }
   return {
       {"pipeline_rank", rank.value},

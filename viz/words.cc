@@ -51,7 +51,7 @@ std::vector<Chunk> chunks(const StepTrace& trace) {
 std::string stages_of(const StepTrace& trace, Rank rank) {
   std::vector<std::string> stages;
   for (std::size_t s = 0; s < trace.stage_ranks.size(); ++s) {
-    if (trace.stage_ranks[s] == rank) stages.push_back(std::to_string(s));
+    if (trace.stage_ranks[s] == rank) stages.push_back(std::to_string(s % trace.num_stages()));
   }
   return join(stages);
 }

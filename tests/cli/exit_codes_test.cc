@@ -39,13 +39,6 @@ TEST(ExitCode, IsTwoWhenTheScenarioIsWrong) {
              {"pipeledger topology bad.yaml", says}});
 }
 
-TEST(ExitCode, IsTwoWhenTheScheduleIsNotPlayedYet) {
-  const std::string scenario = "pipeledger run examples/llama3-70b-tp8-pp8.yaml --set ";
-  expect(2, {{scenario + "sim.schedule=zb-h1", "sim.schedule: zb-h1 splits the backward, which"},
-             {scenario + "sim.schedule=zbv --set parallel.virtual_pipeline_model_parallel_size=2",
-              "sim.schedule: zbv splits the backward, which a run does not play yet"}});
-}
-
 TEST(ExitCode, IsTwoWhenAFileIsMissing) {
   const std::string says = "none.yaml: cannot be read: No such file or directory";
   expect(2, {{"pipeledger run none.yaml", says},

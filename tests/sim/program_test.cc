@@ -15,7 +15,7 @@ namespace {
 TEST(IdealProgram, AnOpWaitsForItsInputAndSendsFreely) {
   const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 1});
   const std::vector<Program> programs = ideal_programs(schedule);
-  EXPECT_EQ(to_text(programs[0], 2),
+  EXPECT_EQ(to_text(programs[0], schedule),
             "enter_no_sync\n"
             "first_microbatch 0\n"
             "F 0.0\n"
@@ -28,9 +28,9 @@ TEST(IdealProgram, AnOpWaitsForItsInputAndSendsFreely) {
 }
 
 /// Megatron's recording does not know what an asynchronous receive will bring.
-std::string as_recorded(const Program& program, int num_ranks) {
+std::string as_recorded(const Program& program, const Schedule& schedule) {
   static const std::regex kPostedReceive("(recv_\\w+)=\\S+");
-  std::istringstream lines(to_text(program, num_ranks));
+  std::istringstream lines(to_text(program, schedule));
   std::string text, line;
   while (std::getline(lines, line)) {
     text += line.rfind("post", 0) == 0 ? std::regex_replace(line, kPostedReceive, "$1") : line;
@@ -62,7 +62,7 @@ TEST(MegatronProgram, CallOrderEqualsEveryRecordedStep) {
       SCOPED_TRACE(testing::Message() << "rank " << rank);
       std::string expected;
       for (const std::string event : record["ranks"][rank]) expected += event + "\n";
-      ASSERT_EQ(as_recorded(programs[rank], num_ranks), expected);
+      ASSERT_EQ(as_recorded(programs[rank], schedule), expected);
     }
   }
   EXPECT_EQ(num_records, 35);

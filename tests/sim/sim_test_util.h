@@ -27,6 +27,7 @@ inline Plan ideal_plan(const Schedule& schedule, Seconds forward, Seconds backwa
   plan.replicas = {replica};
   plan.message_bytes = Bytes{1000};
   plan.hop_latency = hop_latency;
+  plan.output_release = OutputRelease::as_sent;
   return plan;
 }
 

@@ -1,0 +1,129 @@
+#include "sim/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "base/problem.h"
+
+namespace pipeledger {
+
+const OpProfile& StageProfile::of(OpKind kind) const {
+  switch (kind) {
+    case OpKind::F:
+      return forward;
+    case OpKind::B:
+      return backward;
+    case OpKind::I:
+      return input_backward;
+    case OpKind::W:
+      return weight_backward;
+  }
+  return forward;
+}
+
+Bytes Plan::slice_of(Bytes whole, std::size_t slice) const {
+  const std::int64_t begin = static_cast<std::int64_t>(slice);
+  return whole * (begin + 1) / schedule.num_slices - whole * begin / schedule.num_slices;
+}
+
+std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole) {
+  if (plan.num_slices() == 1) return {whole};
+  std::vector<StageProfile> parts;
+  for (std::size_t slice = 0; slice < plan.num_slices(); ++slice) {
+    const auto part = [&](OpProfile profile) {
+      const auto n = static_cast<double>(plan.num_slices());
+      profile.duration = profile.duration / n;
+      profile.comm = profile.comm / n;
+      profile.pair_comm = profile.pair_comm / n;
+      for (TimedDelta& delta : profile.deltas) {
+        delta.at = delta.at / n;
+        if (delta.category != Category::gradients) delta.bytes = plan.slice_of(delta.bytes, slice);
+      }
+      return profile;
+    };
+    parts.push_back({part(whole.forward), part(whole.backward), part(whole.input_backward),
+                     part(whole.weight_backward)});
+  }
+  return parts;
+}
+
+OpProfile pair_profile(const OpProfile& first, const OpProfile& second) {
+  const Seconds both = first.duration + second.duration;
+  const Seconds hidden = std::min(first.pair_comm, second.duration - second.comm) +
+                         std::min(second.pair_comm, first.duration - first.comm);
+  OpProfile pair{.duration = both - hidden, .comm = first.comm + second.comm - hidden};
+  if (both > Seconds{}) pair.first_share = first.duration / both;
+  for (const OpProfile* op : {&first, &second}) {
+    const double stretch = op->duration > Seconds{} ? pair.duration / op->duration : 0;
+    for (TimedDelta delta : op->deltas) {
+      delta.at = std::min(delta.at * stretch, pair.duration);
+      pair.deltas.push_back(delta);
+    }
+  }
+  std::stable_sort(pair.deltas.begin(), pair.deltas.end(),
+                   [](const TimedDelta& a, const TimedDelta& b) { return a.at < b.at; });
+  return pair;
+}
+
+const OpProfile& PairProfiles::of(const Plan& plan, const Op& first, const Op& second) {
+  const OpProfile& a = plan.profile(first);
+  const OpProfile& b = plan.profile(second);
+  for (const Known& known : known_) {
+    if (known.first == &a && known.second == &b) return known.pair;
+  }
+  known_.push_back({&a, &b, pair_profile(a, b)});
+  return known_.back().pair;
+}
+
+Chunk chunk_on(const Schedule& schedule, Rank rank, Stage stage) {
+  if (schedule.placement != Placement::bidirectional) return schedule.chunk_of(stage);
+  return {rank.value == stage.value ? 0 : 1};
+}
+
+std::vector<Home> homes(const Schedule& schedule, Stage stage) {
+  if (schedule.placement != Placement::bidirectional) {
+    return {{schedule.rank_of(stage), schedule.chunk_of(stage)}};
+  }
+  return {{Rank{stage.value}, Chunk{0}}, {Rank{schedule.num_ranks - 1 - stage.value}, Chunk{1}}};
+}
+
+BufferMoves buffer_moves(const Plan& plan, const Op& op) {
+  // The model's ends have none: tokens come in, and the loss is a scalar.
+  const bool first = op.stage.value == 0;
+  const bool last = op.stage.value + 1 == plan.schedule.num_stages();
+  const Bytes message = plan.book_p2p_buffers ? plan.slice_of_message(op.slice) : Bytes{};
+  if (op.kind == OpKind::W) return {};
+  if (op.kind == OpKind::F) {
+    return {.freed_at_begin = first ? Bytes{} : message, .born_at_end = last ? Bytes{} : message};
+  }
+  BufferMoves moves{.born_at_end = first ? Bytes{} : message};
+  if (last) return moves;
+  moves.freed_at_end = message;
+  // The output that backward starts from. On the same rank it is the next stage's input.
+  const bool leaves =
+      plan.schedule.rank_of(op) != plan.schedule.rank_of(Stage{op.stage.value + 1}, op.microbatch);
+  if (plan.output_release == OutputRelease::with_backward && leaves) moves.freed_at_end += message;
+  return moves;
+}
+
+void throw_deadlock(const Plan& plan, const std::vector<std::size_t>& next) {
+  std::string text = "the ranks wait for each other:";
+  for (std::size_t rank = 0; rank < next.size(); ++rank) {
+    const Program& program = plan.programs[rank];
+    if (next[rank] == program.size()) continue;
+    // The whole call: the last of its instructions is the one that waits.
+    const auto last = program.begin() + static_cast<std::ptrdiff_t>(next[rank]);
+    auto first = last;
+    while (first != program.begin() && std::prev(first)->more) --first;
+    std::string call = to_text(Program(first, std::next(last)), plan.schedule);
+    call.pop_back();
+    text +=
+        fmt::format("\n  rank {} after {} of {} calls: {}", rank, next[rank], program.size(), call);
+  }
+  throw RunError(text);
+}
+
+}  // namespace pipeledger
