@@ -10,6 +10,8 @@ void add_run_command(CLI::App& app);
 void add_ledger_command(CLI::App& app);
 void add_schedule_command(CLI::App& app);
 void add_topology_command(CLI::App& app);
+void add_sweep_command(CLI::App& app);
+void add_advise_command(CLI::App& app);
 void add_view_command(CLI::App& app);
 void add_convert_command(CLI::App& app);
 void add_validate_command(CLI::App& app);

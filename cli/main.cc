@@ -31,6 +31,8 @@ void add_commands(CLI::App& app) {
   add_ledger_command(app);
   add_schedule_command(app);
   add_topology_command(app);
+  add_sweep_command(app);
+  add_advise_command(app);
   add_view_command(app);
   add_convert_command(app);
   add_validate_command(app);

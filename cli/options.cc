@@ -58,8 +58,8 @@ void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
       ->check(not_empty());
   command
       .add_option("--megatron-args", options.megatron_files,
-                  "In place of SCENARIO: a Megatron launch script, a file of its flags, or YAML "
-                  "with its names; flags may follow after --")
+                  "In place of SCENARIO: a Megatron launch script, its flags "
+                  "or YAML with its names; flags may follow after --")
       ->type_name("FILE")
       ->check(not_empty())
       ->allow_extra_args(false);
@@ -71,9 +71,8 @@ void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
                    "Leave out flags that Megatron-LM does not have");
   command.add_option(kMegatronFlag, options.megatron_flags)->group("")->allow_extra_args(false);
   command
-      .add_option(
-          "--set", options.overrides,
-          "Override a field of the scenario, e.g. train.global_batch_size=64; may be repeated")
+      .add_option("--set", options.overrides,
+                  "Override a field, e.g. train.seq_length=4096; repeatable")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
 }
@@ -87,13 +86,18 @@ CLI::Validator not_empty() {
 
 void add_format_option(CLI::App& command, std::string& format,
                        const std::vector<std::string>& names, const std::string& text) {
+  add_choice_option(command, "--format", format, names, text);
+}
+
+void add_choice_option(CLI::App& command, const std::string& flag, std::string& choice,
+                       const std::vector<std::string>& names, const std::string& text) {
   const auto known = [names](const std::string& word) -> std::string {
     if (std::find(names.begin(), names.end(), word) != names.end()) return "";
     const std::string close = nearest(word, names);
     return fmt::format("'{}' is not one of {}{}", word, join(names),
                        close.empty() ? "" : fmt::format("; did you mean {}?", close));
   };
-  command.add_option("--format", format, text)
+  command.add_option(flag, choice, text)
       ->check(CLI::Validator(known, ""))
       ->type_name("NAME")
       ->capture_default_str();
@@ -112,25 +116,40 @@ std::vector<std::string> with_megatron_flags(int argc, char** argv) {
   return out;
 }
 
-LoadedScenario load_with_text(const ScenarioOptions& options) {
+LoadedScenario load_with_text(const ScenarioOptions& options,
+                              const std::vector<Override>& changes) {
   check_sources(options);
   std::vector<Problem> problems;
-  const std::vector<Override> overrides =
+  std::vector<Override> overrides =
       pairs(options.overrides, "--set", "path", "train.global_batch_size=64", problems);
   const std::vector<Override> environment =
       pairs(options.environment, "--set-env", "name", "NNODES=4", problems);
   if (!problems.empty()) throw InputError(std::move(problems));
+  overrides.insert(overrides.end(), changes.begin(), changes.end());
   if (!options.is_megatron()) return load_with_text(options.path, overrides);
   MegatronInput input{.flags = options.megatron_flags,
                       .environment = environment,
                       .ignores_unknown = options.skips_unknown};
   input.files.assign(options.megatron_files.begin(), options.megatron_files.end());
   LoadedScenario loaded = load_megatron(input, overrides);
-  for (const std::string& note : loaded.notes) fmt::print(stderr, "note: {}\n", note);
+  // Of a scenario that is loaded again and again they are told once.
+  for (const std::string& note : changes.empty() ? loaded.notes : std::vector<std::string>{})
+    fmt::print(stderr, "note: {}\n", note);
   return loaded;
 }
 
-Scenario load(const ScenarioOptions& options) { return load_with_text(options).scenario; }
+Scenario load(const ScenarioOptions& options, const std::vector<Override>& changes) {
+  return load_with_text(options, changes).scenario;
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw RunError(fmt::format("{}: cannot be made: {}; choose another folder with -o",
+                               folder.string(), error.message()));
+  }
+}
 
 void print_result(std::string_view text) {
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);

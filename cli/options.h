@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,10 +39,19 @@ CLI::Validator not_empty();
 void add_format_option(CLI::App& command, std::string& format,
                        const std::vector<std::string>& names, const std::string& text);
 
-/// Throws InputError, for an override without '=' too. What was assumed goes to stderr.
-Scenario load(const ScenarioOptions& options);
+/// A word of `names`, into `choice`, which holds the default.
+void add_choice_option(CLI::App& command, const std::string& flag, std::string& choice,
+                       const std::vector<std::string>& names, const std::string& text);
+
+/// Throws InputError, for an override without '=' too. `changes` come after --set. What was assumed
+/// goes to stderr, unless there are changes.
+Scenario load(const ScenarioOptions& options, const std::vector<Override>& changes = {});
 /// The same, with the fields as text.
-LoadedScenario load_with_text(const ScenarioOptions& options);
+LoadedScenario load_with_text(const ScenarioOptions& options,
+                              const std::vector<Override>& changes = {});
+
+/// With the folders above it. Throws RunError when it cannot be made.
+void make_folder(const std::filesystem::path& folder);
 
 /// What `work` gives; its problems get the file, line and column of their fields.
 template <typename Work>

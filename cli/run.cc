@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,6 +9,7 @@
 #include "base/problem.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
@@ -26,42 +25,6 @@ struct RunOptions {
   std::string output;
   std::string format = "text";
   std::string engine;  // empty: the scenario's
-};
-
-/// On a terminal: one line on stderr, from the second second of a run to its end.
-class ProgressLine {
- public:
-  ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r{}", kEraseToEnd);
-  }
-
-  /// Shows the share that is done, no more often than kInterval. Empty where stderr is no terminal.
-  Progress callback() {
-    if (!terminal_) return {};
-    return [this](double done) {
-      if (Clock::now() < next_) return;
-      show(fmt::format("simulating {:.0f} %", 100 * done));
-    };
-  }
-
-  /// In the first second: nothing.
-  void show(const std::string& text) {
-    if (!terminal_ || Clock::now() < begin_ + kPatience) return;
-    next_ = Clock::now() + kInterval;
-    shown_ = true;
-    fmt::print(stderr, "\r{}{}", text, kEraseToEnd);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr const char* kEraseToEnd = "\x1b[K";
-  static constexpr std::chrono::milliseconds kPatience{1000};
-  static constexpr std::chrono::milliseconds kInterval{200};
-
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point next_ = begin_;
-  bool shown_ = false;
-  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
 };
 
 struct OutputFile {
@@ -86,12 +49,7 @@ std::vector<OutputFile> draw_outputs(const StepTrace& trace, const StepMetrics& 
 }
 
 void write_outputs(const fs::path& folder, const std::vector<OutputFile>& files) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw RunError(fmt::format("{}: cannot be made: {}; choose another folder with -o",
-                               folder.string(), error.message()));
-  }
+  make_folder(folder);
   for (const OutputFile& file : files) write_file(folder / file.name, file.bytes);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/problem.h"
 #include "base/text.h"
+#include "ledger/conventions.h"
 #include "ledger/ledger.h"
 #include "schedules/schedule.h"
 #include "sim/collectives.h"
@@ -202,10 +203,9 @@ void check_stages(const Schedule& schedule, const std::vector<StageProfile>& sta
 /// What the scenario says and the players do not.
 void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops) {
   constexpr const char* kRuntimes[] = {"ideal", "megatron", "torch"};
-  constexpr const char* kConventions[] = {"exact", "megatron", "korthikanti", "train-ledger"};
   trace.scenario = scenario.name;
   trace.runtime = kRuntimes[static_cast<int>(scenario.sim.runtime)];
-  trace.convention = kConventions[static_cast<int>(scenario.sim.convention)];
+  trace.convention = name(scenario.sim.convention);
   trace.num_devices = static_cast<int>(scenario.parallel.world_size());
   trace.tokens_per_step = scenario.train.global_batch_size * scenario.train.seq_length;
   const Gpu& gpu = scenario.cluster.gpu;
@@ -214,6 +214,14 @@ void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops)
       (scenario.train.precision == Precision::fp32 ? gpu.peak_fp32 : gpu.peak_16bit).value();
   trace.model_flops_per_step = model_flops_per_step(scenario).value();
   trace.hardware_flops_per_step = hardware_flops;
+}
+
+void check_length(std::int64_t step_ns) {
+  if (step_ns <= std::llround(kLongestStep.value() * 1e9)) return;
+  throw InputError(
+      {{"cluster", fmt::format("the step takes {}, more than a day; check the rates "
+                               "and latencies of the links",
+                               to_text(Seconds(static_cast<double>(step_ns) * 1e-9)))}});
 }
 
 }  // namespace
@@ -292,16 +300,18 @@ StepTrace simulate(const Scenario& scenario, const Progress& progress) {
                         ? play_fast(plan, topology)
                         : play_simgrid(plan, topology, progress);
   describe(trace, scenario, hardware_flops_per_step(scenario).value());
-  if (trace.step_ns > std::llround(kLongestStep.value() * 1e9)) {
-    throw InputError({{"cluster", fmt::format("the step takes {}, more than a day; check the rates "
-                                              "and latencies of the links",
-                                              to_text(Seconds(trace.step_ns * 1e-9)))}});
-  }
+  check_length(trace.step_ns);
   // What else a trace cannot hold comes from the input too.
   if (std::vector<Problem> problems = check(trace); !problems.empty()) {
     throw InputError(std::move(problems));
   }
   return trace;
+}
+
+StepMetrics measure(const Scenario& scenario) {
+  Scenario fast = scenario;
+  fast.sim.engine = EngineKind::fast;
+  return compute_metrics(simulate(fast));
 }
 
 }  // namespace pipeledger

@@ -5,6 +5,7 @@
 #include "sim/play.h"
 #include "spec/scenario.h"
 #include "topology/topology.h"
+#include "trace/metrics.h"
 #include "trace/step_trace.h"
 
 namespace pipeledger {
@@ -19,5 +20,9 @@ StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progres
 /// Simulates one optimizer step with the engine that the scenario names: with simgrid at most once
 /// a process (see Engine), with fast as often as wanted. Throws InputError as make_plan does.
 StepTrace simulate(const Scenario& scenario, const Progress& progress = {});
+
+/// The metrics of what simulate leaves with the fast engine, without making its trace: for sweeps.
+/// As often as wanted in one process. Throws InputError as make_plan does.
+StepMetrics measure(const Scenario& scenario);
 
 }  // namespace pipeledger

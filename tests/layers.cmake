@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
 # Fails when a source includes a folder that stands right of it or beside it:
-#   base <- spec <- { ledger, schedules, topology } <- sim <- validate <- cli
+#   base <- spec <- { ledger, schedules, topology } <- sim <- { validate, sweep } <- cli
 #   base <- trace <- { sim, viz } <- cli
 # and when a library leaves its edge: SimGrid is sim's, generated protobuf types are the loaders'.
 set(base_may "")
@@ -12,8 +12,9 @@ set(trace_may base)
 set(sim_may base spec ledger schedules topology trace)
 set(viz_may base trace)
 set(validate_may base spec ledger schedules topology trace sim)
-set(cli_may base spec ledger schedules topology trace sim validate viz)
-set(folders base spec ledger schedules topology trace sim validate viz cli)
+set(sweep_may base spec ledger sim trace)
+set(cli_may base spec ledger schedules topology trace sim validate sweep viz)
+set(folders base spec ledger schedules topology trace sim validate sweep viz cli)
 
 set(wrong "")
 foreach(folder ${folders})
