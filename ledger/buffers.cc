@@ -137,6 +137,9 @@ int num_shards(const Scenario& scenario, bool expert) {
 
 Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
   const Model& model = scenario.model;
+  const auto add = [](std::vector<MatrixShape>& shapes, MatrixShape shape) {
+    if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
+  };
   const auto take = [&](Part part) {
     parts_[index(part)] = part_parameters(scenario, part);
     PartTally& tally = tallies_[index(part)];
@@ -147,6 +150,9 @@ Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
       const bool linear = parameter.role == ParameterRole::linear;
       if (linear) tally.linear += parameter.numel;
       if (linear || parameter.role == ParameterRole::matrix) buffer.matrices += parameter.numel;
+      if (parameter.columns > 0) {
+        add(tally.shapes, {parameter.numel / parameter.columns, parameter.columns});
+      }
     }
   };
   bool has_dense = !model.moe;
@@ -173,6 +179,25 @@ std::int64_t Buffers::num_parameters(const StageLayout& stage) const {
   for_each_part(scenario_, stage, [&](Part part, int) {
     for (const Tally& tally : tallies_[index(part)].buffers) numel += tally.numel;
   });
+  return numel;
+}
+
+std::int64_t Buffers::num_distinct(std::span<const StageLayout> stages) const {
+  std::array<bool, kNumParts> is_there{};
+  for (const StageLayout& stage : stages) {
+    for_each_part(scenario_, stage, [&](Part part, int) { is_there[index(part)] = true; });
+    // Tied, the output layer multiplies by the embedding's weight.
+    if (stage.head) is_there[index(Part::output_layer)] = true;
+  }
+  std::vector<MatrixShape> shapes;
+  for (std::size_t part = 0; part < kNumParts; ++part) {
+    const std::vector<MatrixShape>& own = tallies_[part].shapes;
+    if (is_there[part]) shapes.insert(shapes.end(), own.begin(), own.end());
+  }
+  std::sort(shapes.begin(), shapes.end());
+  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
+  std::int64_t numel = 0;
+  for (const MatrixShape& shape : shapes) numel += shape.rows * shape.columns;
   return numel;
 }
 

@@ -81,6 +81,8 @@ class Buffers {
 
   ChunkBuffers chunk(const StageLayout& stage) const;
   std::int64_t num_parameters(const StageLayout& stage) const;
+  /// Elements of the distinct matrix shapes of these stages.
+  std::int64_t num_distinct(std::span<const StageLayout> stages) const;
   /// Elements of linear layers that FP8 runs in: what it caches or stores in 8 bits.
   std::int64_t num_linear(const StageLayout& stage) const;
 
@@ -90,9 +92,14 @@ class Buffers {
     std::int64_t aligned = 0;  // each parameter rounded up to 64 elements
     std::int64_t matrices = 0;
   };
+  struct MatrixShape {
+    std::int64_t rows = 0, columns = 0;
+    auto operator<=>(const MatrixShape&) const = default;
+  };
   struct PartTally {
     std::array<Tally, kNumBuffers> buffers;
     std::int64_t linear = 0;
+    std::vector<MatrixShape> shapes;  // distinct ones
   };
 
   BufferRules rules(std::size_t number, std::optional<std::int64_t> bucket_size) const;

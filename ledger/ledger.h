@@ -96,6 +96,11 @@ StateBytes resident_state(const Scenario& scenario, const std::vector<StageLayou
 /// Of every pipeline rank, parts counted once.
 std::vector<StateBytes> resident_states(const Scenario& scenario);
 
+/// With gradient_accumulation_fusion a GEMM adds the weight's gradient to its buffer, and autograd
+/// is handed a stand-in of the weight's shape and type, one for all weights of a shape, kept for
+/// good (Transformer Engine, get_dummy_wgrad). Zero where gradients have no buffer.
+Bytes dummy_gradient_bytes(const Scenario& scenario, Rank rank);
+
 /// What divides a tensor among the ranks of a stage.
 enum class Cut { none, tensor_parallel, sequence_parallel };
 

@@ -31,16 +31,20 @@ void norm(const Scenario& scenario, NormNames names, std::int64_t width, Sink&& 
   }
 }
 
-/// A matrix that the tensor-parallel ranks share.
+/// A matrix that the tensor-parallel ranks share: rows and columns are this rank's.
 template <class Sink>
-void cut_matrix(std::string_view name, std::int64_t numel, Sink&& sink) {
-  sink({.name = name, .numel = numel, .tensor_parallel = true, .role = linear});
+void cut_matrix(std::string_view name, std::int64_t rows, std::int64_t columns, Sink&& sink) {
+  sink({.name = name,
+        .numel = rows * columns,
+        .columns = columns,
+        .tensor_parallel = true,
+        .role = linear});
 }
 
 /// A matrix whole on every tensor-parallel rank (Megatron's parallel_mode "duplicated").
 template <class Sink>
-void whole_matrix(std::string_view name, std::int64_t numel, Sink&& sink) {
-  sink({.name = name, .numel = numel, .role = linear});
+void whole_matrix(std::string_view name, std::int64_t rows, std::int64_t columns, Sink&& sink) {
+  sink({.name = name, .numel = rows * columns, .columns = columns, .role = linear});
 }
 
 // Transformer Engine fuses the norm in front of a column-parallel layer into it.
@@ -57,8 +61,8 @@ bool fuses_norms(const Scenario& scenario) {
 
 /// The bias of a row-parallel layer is added once, after the reduction: every rank holds it.
 template <class Sink>
-void projection(const Scenario& scenario, std::int64_t numel, Sink&& sink) {
-  cut_matrix("self_attention.linear_proj.weight", numel, sink);
+void projection(const Scenario& scenario, std::int64_t width, Sink&& sink) {
+  cut_matrix("self_attention.linear_proj.weight", scenario.model.hidden_size, width, sink);
   if (scenario.model.add_bias_linear) {
     sink({.name = "self_attention.linear_proj.bias", .numel = scenario.model.hidden_size});
   }
@@ -69,14 +73,14 @@ void attention(const Scenario& scenario, const Shape& shape, Sink&& sink) {
   const Model& model = scenario.model;
   const bool fused = fuses_norms(scenario);
   if (!fused) norm(scenario, kInputNorm, shape.h, sink);
-  projection(scenario, shape.local_q() * shape.h, sink);
+  projection(scenario, shape.local_q(), sink);
   if (fused) norm(scenario, kQkvNorm, shape.h, sink);
   // All of it is cut evenly, also where there are fewer groups than ranks (the activations are
   // gathered then, so that each rank finds its group).
   const std::int64_t queries =
       model.num_attention_heads * (model.attention_output_gate ? 2 : 1) * shape.d;
   const std::int64_t width = (queries + 2 * model.num_query_groups * shape.d) / shape.t;
-  cut_matrix("self_attention.linear_qkv.weight", shape.h * width, sink);
+  cut_matrix("self_attention.linear_qkv.weight", width, shape.h, sink);
   if (model.add_bias_linear || model.add_qkv_bias) {
     sink({.name = "self_attention.linear_qkv.bias", .numel = width, .tensor_parallel = true});
   }
@@ -95,21 +99,21 @@ void latent_attention(const Scenario& scenario, const Shape& shape, Sink&& sink)
   const std::int64_t query = shape.local_heads * (mla.qk_head_dim + mla.qk_pos_emb_head_dim);
   const bool normed = model.qk_layernorm;
   norm(scenario, kInputNorm, shape.h, sink);
-  projection(scenario, shape.local_heads * mla.v_head_dim * shape.h, sink);
+  projection(scenario, shape.local_heads * mla.v_head_dim, sink);
   if (mla.q_lora_rank == 0) {
-    cut_matrix("self_attention.linear_q_proj.weight", shape.h * query, sink);
+    cut_matrix("self_attention.linear_q_proj.weight", query, shape.h, sink);
   } else {
-    whole_matrix("self_attention.linear_q_down_proj.weight", shape.h * mla.q_lora_rank, sink);
+    whole_matrix("self_attention.linear_q_down_proj.weight", mla.q_lora_rank, shape.h, sink);
     if (normed) {
       norm(scenario,
            {"self_attention.linear_q_up_proj.layer_norm_weight",
             "self_attention.linear_q_up_proj.layer_norm_bias"},
            mla.q_lora_rank, sink);
     }
-    cut_matrix("self_attention.linear_q_up_proj.weight", mla.q_lora_rank * query, sink);
+    cut_matrix("self_attention.linear_q_up_proj.weight", query, mla.q_lora_rank, sink);
   }
   whole_matrix("self_attention.linear_kv_down_proj.weight",
-               shape.h * (mla.kv_lora_rank + mla.qk_pos_emb_head_dim), sink);
+               mla.kv_lora_rank + mla.qk_pos_emb_head_dim, shape.h, sink);
   if (normed) {
     norm(scenario,
          {"self_attention.linear_kv_up_proj.layer_norm_weight",
@@ -117,18 +121,18 @@ void latent_attention(const Scenario& scenario, const Shape& shape, Sink&& sink)
          mla.kv_lora_rank, sink);
   }
   cut_matrix("self_attention.linear_kv_up_proj.weight",
-             mla.kv_lora_rank * shape.local_heads * (mla.qk_head_dim + mla.v_head_dim), sink);
+             shape.local_heads * (mla.qk_head_dim + mla.v_head_dim), mla.kv_lora_rank, sink);
 }
 
 template <class Sink>
 void mlp(const Scenario& scenario, const Shape& shape, Sink&& sink) {
   const bool bias = scenario.model.add_bias_linear;
   norm(scenario, fuses_norms(scenario) ? kFc1Norm : kPreMlpNorm, shape.h, sink);
-  cut_matrix("mlp.linear_fc1.weight", shape.h * shape.local_fc1(), sink);
+  cut_matrix("mlp.linear_fc1.weight", shape.local_fc1(), shape.h, sink);
   if (bias) {
     sink({.name = "mlp.linear_fc1.bias", .numel = shape.local_fc1(), .tensor_parallel = true});
   }
-  cut_matrix("mlp.linear_fc2.weight", shape.local_f * shape.h, sink);
+  cut_matrix("mlp.linear_fc2.weight", shape.h, shape.local_f, sink);
   if (bias) sink({.name = "mlp.linear_fc2.bias", .numel = shape.h});
 }
 
@@ -151,10 +155,11 @@ ExpertShape expert_shape(const Scenario& scenario, const Shape& shape) {
 
 /// A matrix of one expert and, where the model has biases, its bias.
 template <class Sink>
-void expert_linear(int expert, std::string_view weight, std::string_view bias, std::int64_t numel,
-                   std::int64_t bias_numel, bool is_bias_cut, Sink&& sink) {
+void expert_linear(int expert, std::string_view weight, std::string_view bias, std::int64_t rows,
+                   std::int64_t columns, std::int64_t bias_numel, bool is_bias_cut, Sink&& sink) {
   sink({.name = weight,
-        .numel = numel,
+        .numel = rows * columns,
+        .columns = columns,
         .tensor_parallel = true,
         .expert = true,
         .role = linear,
@@ -180,7 +185,7 @@ void experts(const Scenario& scenario, const Shape& shape, Sink&& sink) {
         grouped ? "mlp.experts.linear_fc1.weight{}"
                 : "mlp.experts.local_experts.{}.linear_fc1.weight",
         grouped ? "mlp.experts.linear_fc1.bias{}" : "mlp.experts.local_experts.{}.linear_fc1.bias",
-        expert.input * expert.fc1, bias ? expert.fc1 : 0, true, sink);
+        expert.fc1, expert.input, bias ? expert.fc1 : 0, true, sink);
   };
   const auto second = [&](int i) {
     expert_linear(
@@ -188,7 +193,7 @@ void experts(const Scenario& scenario, const Shape& shape, Sink&& sink) {
         grouped ? "mlp.experts.linear_fc2.weight{}"
                 : "mlp.experts.local_experts.{}.linear_fc2.weight",
         grouped ? "mlp.experts.linear_fc2.bias{}" : "mlp.experts.local_experts.{}.linear_fc2.bias",
-        expert.f * expert.input, bias ? expert.input : 0, false, sink);
+        expert.input, expert.f, bias ? expert.input : 0, false, sink);
   };
   for (int i = 0; i < expert.num_local; ++i) {
     first(i);
@@ -205,9 +210,9 @@ void moe(const Scenario& scenario, const Shape& shape, Sink&& sink) {
   sink({.name = "mlp.router.weight", .numel = moe.num_experts * shape.h, .role = matrix});
   if (bias) sink({.name = "mlp.router.bias", .numel = moe.num_experts});
   if (moe.latent_size > 0) {
-    whole_matrix("mlp.fc1_latent_proj.weight", shape.h * moe.latent_size, sink);
+    whole_matrix("mlp.fc1_latent_proj.weight", moe.latent_size, shape.h, sink);
     if (bias) sink({.name = "mlp.fc1_latent_proj.bias", .numel = moe.latent_size});
-    whole_matrix("mlp.fc2_latent_proj.weight", moe.latent_size * shape.h, sink);
+    whole_matrix("mlp.fc2_latent_proj.weight", shape.h, moe.latent_size, sink);
     if (bias) sink({.name = "mlp.fc2_latent_proj.bias", .numel = shape.h});
   }
   experts(scenario, shape, sink);
@@ -216,8 +221,8 @@ void moe(const Scenario& scenario, const Shape& shape, Sink&& sink) {
   if (moe.shared_expert_gate) {
     sink({.name = "mlp.shared_experts.gate_weight", .numel = shape.h, .role = matrix});
   }
-  cut_matrix("mlp.shared_experts.linear_fc1.weight", shape.h * shape.gate * f, sink);
-  cut_matrix("mlp.shared_experts.linear_fc2.weight", f * shape.h, sink);
+  cut_matrix("mlp.shared_experts.linear_fc1.weight", shape.gate * f, shape.h, sink);
+  cut_matrix("mlp.shared_experts.linear_fc2.weight", shape.h, f, sink);
 }
 
 template <class Sink>
@@ -233,7 +238,7 @@ void mtp_layer(const Scenario& scenario, Sink&& sink) {
   const Shape shape = shape_of(scenario);
   norm(scenario, {"enorm.weight", "enorm.bias"}, shape.h, sink);
   norm(scenario, {"hnorm.weight", "hnorm.bias"}, shape.h, sink);
-  cut_matrix("eh_proj.weight", 2 * shape.h * shape.h / shape.t, sink);
+  cut_matrix("eh_proj.weight", shape.h / shape.t, 2 * shape.h, sink);
   layer(scenario, mtp_layer_kind(scenario), sink);
   norm(scenario, {"final_layernorm.weight", "final_layernorm.bias"}, shape.h, sink);
 }
@@ -259,36 +264,40 @@ void vision(const Scenario& scenario, Sink&& sink) {
   const Vision& v = *scenario.model.vision;
   const std::int64_t q = v.num_attention_heads * v.kv_channels;
   const std::int64_t kv = v.num_query_groups * v.kv_channels;
-  const auto each = [&](std::string_view name, std::int64_t numel, int number) {
-    sink({.name = name, .numel = numel, .role = linear, .number = number});
+  // It stays in 16 bits where the language model is FP8.
+  const auto each = [&](std::string_view name, std::int64_t rows, std::int64_t columns,
+                        int number = 0) {
+    sink({.name = name,
+          .numel = rows * columns,
+          .columns = columns,
+          .role = matrix,
+          .number = number});
   };
-  whole_matrix("vision_model.conv1.weight", 3 * v.patch_dim * v.patch_dim * v.hidden_size, sink);
+  each("vision_model.conv1.weight", v.hidden_size, 3 * v.patch_dim * v.patch_dim);
   for (int i = 0; i < v.num_layers; ++i) {
-    each("vision_model.decoder.layers.{}.self_attention.linear_proj.weight", q * v.hidden_size, i);
+    each("vision_model.decoder.layers.{}.self_attention.linear_proj.weight", v.hidden_size, q, i);
     norm(scenario,
          {"vision_model.decoder.layers.{}.self_attention.linear_qkv.layer_norm_weight",
           "vision_model.decoder.layers.{}.self_attention.linear_qkv.layer_norm_bias"},
          v.hidden_size, sink, i);
-    each("vision_model.decoder.layers.{}.self_attention.linear_qkv.weight",
-         v.hidden_size * (q + 2 * kv), i);
+    each("vision_model.decoder.layers.{}.self_attention.linear_qkv.weight", q + 2 * kv,
+         v.hidden_size, i);
     norm(scenario,
          {"vision_model.decoder.layers.{}.mlp.linear_fc1.layer_norm_weight",
           "vision_model.decoder.layers.{}.mlp.linear_fc1.layer_norm_bias"},
          v.hidden_size, sink, i);
-    each("vision_model.decoder.layers.{}.mlp.linear_fc1.weight", v.hidden_size * v.ffn_hidden_size,
+    each("vision_model.decoder.layers.{}.mlp.linear_fc1.weight", v.ffn_hidden_size, v.hidden_size,
          i);
-    each("vision_model.decoder.layers.{}.mlp.linear_fc2.weight", v.ffn_hidden_size * v.hidden_size,
+    each("vision_model.decoder.layers.{}.mlp.linear_fc2.weight", v.hidden_size, v.ffn_hidden_size,
          i);
   }
   norm(scenario,
        {"vision_model.decoder.final_layernorm.weight", "vision_model.decoder.final_layernorm.bias"},
        v.hidden_size, sink);
-  whole_matrix(
-      "vision_projection.linear_fc1.weight",
-      v.hidden_size * v.spatial_merge_size * v.spatial_merge_size * v.projector_ffn_hidden_size,
-      sink);
-  whole_matrix("vision_projection.linear_fc2.weight",
-               v.projector_ffn_hidden_size * scenario.model.hidden_size, sink);
+  each("vision_projection.linear_fc1.weight", v.projector_ffn_hidden_size,
+       v.hidden_size * v.spatial_merge_size * v.spatial_merge_size);
+  each("vision_projection.linear_fc2.weight", scenario.model.hidden_size,
+       v.projector_ffn_hidden_size);
 }
 
 template <class Sink>
@@ -296,6 +305,7 @@ void output_part(const Scenario& scenario, Sink&& sink) {
   const Shape shape = shape_of(scenario);
   sink({.name = "output_layer.weight",
         .numel = shape.local_vocab * shape.h,
+        .columns = shape.h,
         .tensor_parallel = true,
         .role = embedding});
 }

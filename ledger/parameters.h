@@ -27,6 +27,7 @@ inline constexpr std::size_t kNumParts = 7;
 struct PartParameter {
   std::string_view name;
   std::int64_t numel = 0;
+  std::int64_t columns = 0;  // of the matrix of a layer that multiplies by it; 0: none
   bool tensor_parallel = false;
   bool expert = false;
   ParameterRole role = ParameterRole::vector;

@@ -154,6 +154,16 @@ std::vector<StateBytes> resident_states(const Scenario& scenario) {
   return states;
 }
 
+Bytes dummy_gradient_bytes(const Scenario& scenario, Rank rank) {
+  const bool fused =
+      scenario.train.gradient_accumulation_fusion && scenario.train.ddp_impl == DdpImpl::megatron;
+  if (!fused) return Bytes{};
+  std::vector<StageLayout> chunks;
+  for_each_chunk(scenario, stage_layouts(scenario), rank,
+                 [&](const StageLayout& stage) { chunks.push_back(stage); });
+  return Bytes(Buffers(scenario).num_distinct(chunks) * parameter_element_bytes(scenario));
+}
+
 DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageLayout& stage) {
   const Parallel& parallel = scenario.parallel;
   const Cuts cut = cuts(scenario);

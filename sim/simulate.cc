@@ -114,6 +114,10 @@ RankPlan make_rank(const Scenario& scenario, const Schedule& schedule,
       state.weights + state.fp8_weights + state.gathered;
   plan.resident[static_cast<std::size_t>(Category::gradients)] = state.gradients;
   plan.resident[static_cast<std::size_t>(Category::optimizer)] = state.optimizer;
+  if (scenario.sim.convention == Convention::exact) {
+    plan.resident[static_cast<std::size_t>(Category::workspace)] =
+        dummy_gradient_bytes(scenario, rank);
+  }
   const Gpu& gpu = scenario.cluster.gpu;
   plan.optimizer_time = scenario.sim.optimizer_time.value_or(
       optimizer_step_bytes(scenario, chunks) / (gpu.memory_bandwidth * gpu.memory_efficiency));
