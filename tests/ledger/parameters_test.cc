@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "ledger/ledger.h"
@@ -56,6 +57,69 @@ TEST(Parameters, PublishedModelsHaveTheirPublishedSizes) {
   gpt3.padded_vocab_size = gpt3.vocab_size;
   const std::int64_t h = 12288;
   EXPECT_EQ(total(gpt3), 12 * 96 * h * h + 13 * 96 * h + (50257 + 2048) * h + 2 * h);
+}
+
+/// The model of a record of Megatron's estimate, without what the estimate leaves out.
+Model estimated(const nlohmann::json& args) {
+  const bool grouped = args["group_query_attention"];
+  Model model = {
+      .num_layers = args["num_layers"],
+      .hidden_size = args["hidden_size"],
+      .ffn_hidden_size = args["ffn_hidden_size"],
+      .num_attention_heads = args["num_attention_heads"],
+      .num_query_groups = args[grouped ? "num_query_groups" : "num_attention_heads"],
+      .kv_channels = args["kv_channels"],
+      .padded_vocab_size = args["padded_vocab_size"],
+      .swiglu = args["swiglu"],
+      .normalization =
+          args["normalization"] == "RMSNorm" ? Normalization::RMSNorm : Normalization::LayerNorm,
+      .untie_embeddings_and_output_weights = args["untie_embeddings_and_output_weights"]};
+  const auto or_zero = [&](const char* key) {
+    return args[key].is_null() ? 0 : args[key].get<std::int64_t>();
+  };
+  if (args["multi_latent_attention"]) {
+    model.qk_layernorm = true;  // the estimate counts the norms of compressed queries and keys
+    model.mla = MultiLatentAttention{.q_lora_rank = or_zero("q_lora_rank"),
+                                     .kv_lora_rank = args["kv_lora_rank"],
+                                     .qk_head_dim = args["qk_head_dim"],
+                                     .qk_pos_emb_head_dim = args["qk_pos_emb_head_dim"],
+                                     .v_head_dim = args["v_head_dim"]};
+  }
+  if (!args["num_experts"].is_null()) {
+    model.moe = MixtureOfExperts{
+        .num_experts = args["num_experts"],
+        .ffn_hidden_size = args["moe_ffn_hidden_size"],
+        .shared_expert_intermediate_size = or_zero("moe_shared_expert_intermediate_size"),
+        .shared_expert_gate = args["moe_shared_expert_gate"],
+        .latent_size = or_zero("moe_latent_size")};
+    for (const int layer : args["moe_layer_freq"]) model.moe->layers.push_back(layer == 1);
+  }
+  model.mtp_num_layers = static_cast<int>(or_zero("mtp_num_layers"));
+  return model;
+}
+
+TEST(Parameters, TheWholeModelIsMegatronsEstimateAndWhatThatLeavesOut) {
+  int num_records = 0;
+  for (const nlohmann::json& args : testing::json_lines("parameters.jsonl")) {
+    SCOPED_TRACE(args.dump());
+    const Scenario scenario = testing::scenario(estimated(args));
+    const Model& model = scenario.model;
+    std::int64_t counted = num_parameters(scenario, stage_layouts(scenario)[0]);
+    // Of an MTP layer the projection of 2h and its three norms are not counted.
+    const std::int64_t h = model.hidden_size;
+    const std::int64_t norm = model.normalization == Normalization::LayerNorm ? 2 * h : h;
+    counted -= model.mtp_num_layers * (2 * h * h + 3 * norm);
+    // Of the biases only the router's are.
+    if (model.moe && args["add_bias_linear"]) {
+      for (int layer = 0; layer < model.num_layers + model.mtp_num_layers; ++layer) {
+        const bool moe = model.is_moe_layer(std::min(layer, model.num_layers - 1));
+        if (moe) counted += model.moe->num_experts;
+      }
+    }
+    EXPECT_EQ(static_cast<double>(counted), args["num_total_parameters"].get<double>());
+    ++num_records;
+  }
+  EXPECT_EQ(num_records, 105);
 }
 
 TEST(Parameters, RanksTogetherHoldTheWholeModel) {
