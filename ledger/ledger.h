@@ -100,6 +100,7 @@ std::vector<StateBytes> resident_states(const Scenario& scenario);
 /// is handed a stand-in of the weight's shape and type, one for all weights of a shape, kept for
 /// good (Transformer Engine, get_dummy_wgrad). Zero where gradients have no buffer.
 Bytes dummy_gradient_bytes(const Scenario& scenario, Rank rank);
+Bytes dummy_gradient_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks);
 
 /// What divides a tensor among the ranks of a stage.
 enum class Cut { none, tensor_parallel, sequence_parallel };

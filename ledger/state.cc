@@ -155,12 +155,13 @@ std::vector<StateBytes> resident_states(const Scenario& scenario) {
 }
 
 Bytes dummy_gradient_bytes(const Scenario& scenario, Rank rank) {
+  return dummy_gradient_bytes(scenario, loop_chunks(scenario, stage_layouts(scenario), rank));
+}
+
+Bytes dummy_gradient_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks) {
   const bool fused =
       scenario.train.gradient_accumulation_fusion && scenario.train.ddp_impl == DdpImpl::megatron;
   if (!fused) return Bytes{};
-  std::vector<StageLayout> chunks;
-  for_each_chunk(scenario, stage_layouts(scenario), rank,
-                 [&](const StageLayout& stage) { chunks.push_back(stage); });
   return Bytes(Buffers(scenario).num_distinct(chunks) * parameter_element_bytes(scenario));
 }
 
