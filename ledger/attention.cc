@@ -66,6 +66,7 @@ TensorId attention(Tape& tape, TensorId input) {
   const bool has_gate = tape.scenario.model.attention_output_gate;
   const TensorId normed =
       norm(tape, {"input_layernorm", "input_layernorm.backward"}, input, {"linear_qkv", "input"});
+  const int norm_node = tape.num_nodes() - 1;
   const std::int64_t width = shape.local_qkv() + (has_gate ? shape.local_q() : 0);
   const TensorId mixed = tape.inner("split", "input", width);
   linear(tape,
@@ -75,6 +76,8 @@ TensorId attention(Tape& tape, TensorId input) {
           .in = shape.h,
           .out = width},
          normed, mixed);
+  tape.module(OffloadModule::attn_norm, norm_node, norm_node);
+  tape.module(OffloadModule::qkv_linear, norm_node + 1, norm_node + 1);
   const Heads heads = split(tape, mixed);
   TensorId context = core_attention(
       tape,
@@ -93,6 +96,7 @@ TensorId attention(Tape& tape, TensorId input) {
           .in = shape.local_q(),
           .out = shape.h},
          context, out);
+  tape.module(OffloadModule::attn_proj, tape.num_nodes() - 1, tape.num_nodes() - 1);
   return residual(tape,
                   {"self_attention", "self_attention.residual", "self_attention.residual.backward"},
                   out, input, {"pre_mlp_layernorm", "input"});

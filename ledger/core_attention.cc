@@ -169,6 +169,7 @@ TensorId core_attention(Tape& tape, const CoreAttention& attention, TensorId que
                                ? flash(tape, n, std::move(node), attention, output)
                                : unfused(tape, n, std::move(node), attention, output);
   const int last = tape.num_nodes() - 1;
+  tape.module(OffloadModule::core_attn, first, last);
   if (tape.scenario.train.recomputes(RecomputeModule::core_attn)) {
     tape.recompute(first, last, last, false);
   }

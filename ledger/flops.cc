@@ -48,8 +48,9 @@ double expert_weights(const Model& model) {
          matrices * h * static_cast<double>(moe.shared_expert_intermediate_size);
 }
 
-/// The flops of the whole model for `tokens` in sequences of s, before any cut.
-ForwardFlops whole_model(const Scenario& scenario, double tokens, double s) {
+/// The flops of the whole model for `tokens` in sequences whose lengths' squares add up to
+/// `squared`, before any cut.
+ForwardFlops whole_model(const Scenario& scenario, double tokens, double squared) {
   const Model& model = scenario.model;
   const auto h = static_cast<double>(model.hidden_size);
   const double matrices = model.swiglu ? 3 : 2;
@@ -58,7 +59,7 @@ ForwardFlops whole_model(const Scenario& scenario, double tokens, double s) {
   ForwardFlops flops;
   const auto gemms = [&](double weights) { return Flops(kMultiplyAdd * tokens * weights); };
   flops.attention_gemms = gemms(attention.weights);
-  flops.core_attention = Flops(kMultiplyAdd * tokens * kCausal * s * attention.core);
+  flops.core_attention = Flops(kMultiplyAdd * squared * kCausal * attention.core);
   flops.mlp = gemms(matrices * h * static_cast<double>(model.ffn_hidden_size));
   flops.experts = gemms(expert_weights(model));
   flops.head = gemms(h * static_cast<double>(model.padded_vocab_size));
@@ -74,7 +75,7 @@ ForwardFlops forward_flops(const Scenario& scenario) {
   const double tokens = static_cast<double>(scenario.train.micro_batch_size) * s;
   const double ranks = static_cast<double>(scenario.parallel.tensor_model_parallel_size) *
                        scenario.parallel.context_parallel_size;
-  ForwardFlops flops = whole_model(scenario, tokens, s);
+  ForwardFlops flops = whole_model(scenario, tokens, tokens * s);
   for (Flops* part : {&flops.attention_gemms, &flops.core_attention, &flops.mlp, &flops.experts,
                       &flops.head, &flops.mtp}) {
     *part = *part / ranks;
@@ -85,7 +86,11 @@ ForwardFlops forward_flops(const Scenario& scenario) {
 Flops model_flops_per_step(const Scenario& scenario) {
   const double s = static_cast<double>(scenario.train.seq_length);
   const double tokens = static_cast<double>(scenario.train.global_batch_size) * s;
-  const ForwardFlops flops = whole_model(scenario, tokens, s);
+  return model_flops(scenario, tokens, tokens * s);
+}
+
+Flops model_flops(const Scenario& scenario, double tokens, double squared) {
+  const ForwardFlops flops = whole_model(scenario, tokens, squared);
   const Model& model = scenario.model;
   constexpr double kForwardAndBackward = 3;
   Flops forward = flops.head + static_cast<double>(model.mtp_num_layers) * flops.mtp;

@@ -25,4 +25,8 @@ struct ForwardFlops {
 /// look-up count nothing.
 ForwardFlops forward_flops(const Scenario& scenario);
 
+/// Of a step over `tokens` in sequences whose lengths' squares add up to `squared`, as they do when
+/// sequences of different lengths are packed (Megatron's seqlen_squared_sum_in_batch).
+Flops model_flops(const Scenario& scenario, double tokens, double squared);
+
 }  // namespace pipeledger

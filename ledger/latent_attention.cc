@@ -123,6 +123,8 @@ TensorId latent_attention(Tape& tape, TensorId input) {
   const int first_up = tape.num_nodes();
   const Heads heads = up(tape, latents);
   const int last_up = tape.num_nodes() - 1;
+  tape.module(OffloadModule::attn_norm, norm_node, norm_node);
+  tape.module(OffloadModule::qkv_linear, norm_node + 1, last_up);
   const TensorId context = core_attention(tape,
                                           {.heads = shape.local_heads,
                                            .groups = shape.local_heads,
@@ -140,6 +142,7 @@ TensorId latent_attention(Tape& tape, TensorId input) {
           .in = shape.local_heads * mla.v_head_dim,
           .out = shape.h},
          context, out);
+  tape.module(OffloadModule::attn_proj, tape.num_nodes() - 1, tape.num_nodes() - 1);
   if (train.recomputes(RecomputeModule::layernorm)) {
     // Made again as the gradient of attention's output arrives.
     tape.recompute(norm_node, norm_node, tape.num_nodes() - 1, true);

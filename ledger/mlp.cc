@@ -30,6 +30,7 @@ TensorId mlp(Tape& tape, TensorId input) {
   const TensorId normed = norm(tape, {"pre_mlp_layernorm", "pre_mlp_layernorm.backward"}, input,
                                {"linear_fc1", "input"});
   const int first = tape.num_nodes();
+  tape.module(OffloadModule::mlp_norm, first - 1, first - 1);
   const TensorId wide = tape.inner("activation", "input", shape.local_fc1());
   linear(tape,
          {.names = kFc1,
@@ -62,10 +63,16 @@ TensorId decoder_layer(Tape& tape, LayerKind kind, TensorId input) {
   return kind == LayerKind::moe ? experts(tape, middle) : mlp(tape, middle);
 }
 
-Tape layer_tape(const Scenario& scenario, LayerKind kind) {
+Tape layer_tape(const Scenario& scenario, LayerKind kind, bool offloads) {
+  // Transformer Engine's layer-wise offloading leaves what is smaller on the GPU (cpu_offload.py).
+  constexpr std::int64_t kSmallest = 256 * 1024;
   Tape tape(scenario, shape_of(scenario));
+  tape.offloads = offloads;
   tape.input = tape.hidden("input_layernorm", "input");
   tape.output = decoder_layer(tape, kind, tape.input);
+  if (offloads && scenario.train.cpu_offloading_num_layers > 0) {
+    tape.offload(0, tape.num_nodes() - 1, kSmallest);
+  }
   return tape;
 }
 

@@ -173,6 +173,7 @@ TensorId grouped_mlp(Tape& tape, const Grid& grid, const Routed& routed) {
           .num_gemms = grid.num_local},
          routed.tokens, wide);
   const int act = tape.num_nodes();
+  tape.module(OffloadModule::expert_fc1, act - 1, act - 1);
   const TensorId narrow = rows(tape, "experts.linear_fc2", "input", grid.routed, grid.f);
   activation(tape, grid.routed, grid.f, wide, narrow, routed.probs);
   const TensorId out = rows(tape, "combine", "input", grid.routed, grid.width);
@@ -183,6 +184,7 @@ TensorId grouped_mlp(Tape& tape, const Grid& grid, const Routed& routed) {
           .out = grid.width,
           .num_gemms = grid.num_local},
          narrow, out);
+  tape.module(OffloadModule::moe_act, act, act);
   if (tape.scenario.train.recomputes(RecomputeModule::moe_act)) {
     tape.recompute(act, act, tape.num_nodes() - 1, true);
   }
@@ -227,9 +229,8 @@ TensorId all_to_all_experts(Tape& tape, const Grid& grid, TensorId tokens, Tenso
     move(*list, all_to_all, CommGroup::expert, grid.ep, sent);
   }
   tape.add(std::move(combine));
-  // The layer's forward holds both in variables until it returns.
-  tape.hold(permuted.tokens, tape.num_nodes());
-  tape.hold(arrived, tape.num_nodes());
+  // The layer's forward holds all three in variables until it returns.
+  for (const TensorId id : {permuted.tokens, arrived, out}) tape.hold(id, tape.num_nodes());
   return unpermute(tape, grid, grid.permuted, grid.tokens, back);
 }
 
@@ -379,6 +380,7 @@ TensorId experts(Tape& tape, TensorId input) {
   const TensorId normed =
       norm(tape, {"pre_mlp_layernorm", "pre_mlp_layernorm.backward"}, input, {"router", "input"});
   const int first = tape.num_nodes();
+  tape.module(OffloadModule::mlp_norm, norm_node, norm_node);
   const bool shares = tape.scenario.model.moe->shared_expert_intermediate_size > 0;
   const TensorId shared = shares ? shared_experts(tape, normed) : -1;
   const TensorId probs = router(tape, grid, normed);

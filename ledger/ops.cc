@@ -7,6 +7,7 @@
 
 #include "ledger/conventions.h"
 #include "ledger/flops.h"
+#include "ledger/fsdp.h"
 #include "ledger/ledger.h"
 #include "ledger/parameters.h"
 #include "ledger/parts.h"
@@ -23,6 +24,7 @@ using Work = std::shared_ptr<const StepWork>;
 struct PartOps {
   PartLife life;
   Work forward, backward, input_backward, weight_backward;
+  Work again;                        // forward of a checkpointed layer whose input was kept
   Flops model_flops{};               // of a forward
   std::int64_t num_gradients = 0;    // parameters whose gradients its backward makes
   std::int64_t gathered_bytes = 0;   // ZeRO-3: whole parameters
@@ -53,14 +55,21 @@ class AllParts {
   explicit AllParts(const Scenario& scenario) : scenario_(scenario) {
     exact_ = scenario.sim.convention == Convention::exact;
     if (!exact_) prices_ = convention_prices(scenario);
-    zero3_ = scenario.train.sharding == Sharding::optim_grads_params;
+    gathers_ = gathers_units(scenario);
+    scatters_ = cuts(scenario).gradients;
+    pooled_ = has_unit_pool(scenario);
+    keeps_outer_ = keeps_outer_parameters(scenario);
     const Model& model = scenario.model;
     const bool has_moe = model.moe.has_value();
     const bool all_moe = has_moe && std::all_of(model.moe->layers.begin(), model.moe->layers.end(),
                                                 [](bool is_moe) { return is_moe; });
     const ForwardFlops flops = forward_flops(scenario);
-    if (!all_moe) dense = layer(LayerKind::dense, flops);
-    if (has_moe) moe = layer(LayerKind::moe, flops);
+    if (!all_moe) dense = layer(LayerKind::dense, flops, false);
+    if (has_moe) moe = layer(LayerKind::moe, flops, false);
+    if (offloads(scenario)) {
+      if (!all_moe) offloaded_dense = layer(LayerKind::dense, flops, true);
+      if (has_moe) offloaded_moe = layer(LayerKind::moe, flops, true);
+    }
     const std::int64_t shared = shares_weight() ? shared_weight() : 0;
     embedding = make(embedding_tape(scenario), WorkKind::embedding, Flops{},
                      num_embedding_parameters(scenario), -shared);
@@ -72,16 +81,23 @@ class AllParts {
     if (model.vision) make_vision();
   }
 
-  PartOps dense, moe, embedding, head, first_mtp, mtp;
+  static bool offloads(const Scenario& scenario) {
+    return scenario.train.cpu_offloading_num_layers > 0 || !scenario.train.offload_modules.empty();
+  }
+
+  PartOps dense, moe, offloaded_dense, offloaded_moe, embedding, head, first_mtp, mtp;
   PartOps vision_patches, vision_layer, vision_projector;
 
-  const PartOps& layer_part(LayerKind kind) const { return kind == LayerKind::moe ? moe : dense; }
+  const PartOps& layer_part(LayerKind kind, bool offloaded = false) const {
+    if (kind == LayerKind::moe) return offloaded ? offloaded_moe : moe;
+    return offloaded ? offloaded_dense : dense;
+  }
   bool is_exact() const { return exact_; }
-  bool is_zero3() const { return zero3_; }
+  bool scatters() const { return scatters_; }
 
  private:
-  PartOps layer(LayerKind kind, const ForwardFlops& flops) const {
-    PartOps part = make(layer_tape(scenario_, kind), WorkKind::layer, flops.layer(kind),
+  PartOps layer(LayerKind kind, const ForwardFlops& flops, bool offloaded) const {
+    PartOps part = make(layer_tape(scenario_, kind, offloaded), WorkKind::layer, flops.layer(kind),
                         num_layer_parameters(scenario_, kind), 0);
     if (!exact_) part.life = {.kept = {.activations = prices_.layer.value()}};
     return part;
@@ -133,16 +149,7 @@ class AllParts {
                       .kernels = runs.backward,
                       .collectives = runs.backward_collectives,
                       .from_host = Bytes(part.life.offloaded.total())};
-    if (zero3_) {
-      const Bytes whole(numel * parameter_element_bytes(scenario_));
-      forward.gathered_parameters = backward.gathered_parameters = whole;
-      backward.scattered_gradients = Bytes(part.num_gradients * gradient_element_bytes(scenario_));
-      // The conventions know nothing of gathered parameters.
-      if (exact_) {
-        part.gathered_bytes = whole.value();
-        part.scattered_bytes = backward.scattered_gradients.value();
-      }
-    }
+    share_out(part, kind, numel, forward, backward);
     StepWork input = backward;
     input.kernels = of_weights(backward.kernels, false);
     input.collectives = of_weights(backward.collectives, false);
@@ -151,11 +158,40 @@ class AllParts {
                     .kernels = of_weights(backward.kernels, true),
                     .collectives = of_weights(backward.collectives, true),
                     .scattered_gradients = backward.scattered_gradients};
+    part.again = std::make_shared<const StepWork>(gathered_again(forward, part.life.input));
     part.forward = std::make_shared<const StepWork>(std::move(forward));
     part.backward = std::make_shared<const StepWork>(std::move(backward));
     part.input_backward = std::make_shared<const StepWork>(std::move(input));
     part.weight_backward = std::make_shared<const StepWork>(std::move(weight));
     return part;
+  }
+
+  /// Units whose parameters are gathered before they run, and whose gradients are reduced and
+  /// scattered behind them. A pool holds both in memory of its own; Megatron-FSDP keeps the
+  /// parameters outside its layers whole. The conventions know nothing of all this.
+  void share_out(PartOps& part, WorkKind kind, std::int64_t numel, StepWork& forward,
+                 StepWork& backward) const {
+    const bool is_unit = kind == WorkKind::layer;
+    const Bytes whole(numel * parameter_element_bytes(scenario_));
+    const Bytes gradients(part.num_gradients * gradient_element_bytes(scenario_));
+    if (gathers_ && (is_unit || !keeps_outer_)) {
+      forward.gathered_parameters = backward.gathered_parameters = whole;
+      if (exact_ && !(is_unit && pooled_)) part.gathered_bytes = whole.value();
+    }
+    if (scatters_) {
+      backward.scattered_gradients = gradients;
+      if (exact_ && !(is_unit && pooled_)) part.scattered_bytes = gradients.value();
+    }
+  }
+
+  /// A checkpoint that is cut over the tensor-parallel ranks is gathered before it is run again.
+  StepWork gathered_again(const StepWork& forward, std::int64_t input) const {
+    StepWork again = forward;
+    if (scenario_.train.distribute_saved_activations) {
+      again.collectives.insert(again.collectives.begin(),
+                               {Collective::all_gather, CommGroup::tensor, Bytes(input)});
+    }
+    return again;
   }
 
   /// Tied on a single pipeline rank: embedding and head are one weight.
@@ -172,7 +208,10 @@ class AllParts {
   std::optional<Scenario> tower_;
   ConventionPrices prices_;
   bool exact_ = true;
-  bool zero3_ = false;
+  bool gathers_ = false;   // units' parameters, before they run
+  bool scatters_ = false;  // units' gradients, behind them
+  bool pooled_ = false;    // in buffers that stay
+  bool keeps_outer_ = false;
 };
 
 /// Layers [first, last) that forward and backward treat as one. Checkpointed: forward keeps the
@@ -212,8 +251,9 @@ struct Place {
 /// Builds the ops of one stage.
 class ChunkBuilder {
  public:
-  ChunkBuilder(const Scenario& scenario, const AllParts& parts, const StageLayout& stage)
-      : scenario_(scenario), parts_(parts), stage_(stage) {
+  ChunkBuilder(const Scenario& scenario, const AllParts& parts, const StageLayout& stage,
+               int number)
+      : scenario_(scenario), parts_(parts), stage_(stage), stage_number_(number) {
     torch_ = scenario.train.ddp_impl == DdpImpl::torch;
     lay_out();
   }
@@ -243,11 +283,12 @@ class ChunkBuilder {
     int number = 0;
     for (const Unit& unit : units(scenario_, stage_)) {
       for (int layer = unit.first; layer < unit.last; ++layer) {
-        places_.push_back({.part = &parts_.layer_part(layer_kind(scenario_, layer)),
-                           .layer = layer,
-                           .checkpointed = unit.checkpointed && parts_.is_exact(),
-                           .keeps_input = layer == unit.first,
-                           .unit = unit.checkpointed ? number : -1});
+        places_.push_back(
+            {.part = &parts_.layer_part(layer_kind(scenario_, layer), is_offloaded(layer)),
+             .layer = layer,
+             .checkpointed = unit.checkpointed && parts_.is_exact(),
+             .keeps_input = layer == unit.first,
+             .unit = unit.checkpointed ? number : -1});
       }
       ++number;
     }
@@ -258,14 +299,44 @@ class ChunkBuilder {
     if (stage_.head) places_.push_back({.part = &parts_.head});
   }
 
-  /// What stays of a part from forward to backward.
-  static Live kept(const Place& place) {
-    if (!place.checkpointed) return place.part->life.kept;
-    return {.activations = place.keeps_input ? place.part->life.input : 0};
+  /// Whether a decoder layer's activations go to host memory: of the model's first layers with
+  /// layer-wise offloading; else of all but the last of the rank's last chunk, whose backward
+  /// begins at once. Of those, the first ones stay for the sake of the later pipeline ranks'
+  /// delta, and the last ones for the fraction's (fine_grained_activation_offload.py, by whole
+  /// layers here).
+  bool is_offloaded(int layer) const {
+    const Train& train = scenario_.train;
+    if (!AllParts::offloads(scenario_) || !parts_.is_exact()) return false;
+    if (train.cpu_offloading_num_layers > 0) return layer < train.cpu_offloading_num_layers;
+    const int p = scenario_.parallel.pipeline_model_parallel_size;
+    const bool last_chunk =
+        stage_number_ / p + 1 == scenario_.parallel.virtual_pipeline_model_parallel_size;
+    const int eligible = stage_.num_layers - (last_chunk ? 1 : 0);
+    const std::int64_t each =
+        parts_.layer_part(layer_kind(scenario_, layer), true).life.offloaded.total();
+    const std::int64_t kept_bytes =
+        stage_number_ % p * train.delta_offload_bytes_across_pp_ranks.value();
+    const std::int64_t delayed = each == 0 ? 0 : (kept_bytes + each - 1) / each;
+    const auto limit = static_cast<std::int64_t>(train.activation_offload_fraction *
+                                                 static_cast<double>(eligible));
+    const int number = layer - stage_.first_layer;
+    return number < eligible && number >= delayed && number < delayed + limit;
   }
-  /// What recompute makes again before its backward.
-  static std::int64_t remade(const Place& place) {
-    return place.checkpointed ? place.part->life.kept.total() - kept(place).total() : 0;
+
+  /// What stays of a part from forward to backward.
+  Live kept(const Place& place) const {
+    if (!place.checkpointed) return place.part->life.kept;
+    if (!place.keeps_input) return {};
+    const int ways = scenario_.train.distribute_saved_activations
+                         ? scenario_.parallel.tensor_model_parallel_size
+                         : 1;
+    return {.activations = place.part->life.input / ways};
+  }
+  /// What recompute makes again before its backward; a checkpoint that was cut, whole.
+  std::int64_t remade(const Place& place) const {
+    if (!place.checkpointed) return 0;
+    const bool cut = scenario_.train.distribute_saved_activations;
+    return place.part->life.kept.total() - (cut ? 0 : kept(place).total());
   }
 
   static void add(MemoryDeltas& deltas, const Live& bytes, Category others) {
@@ -319,9 +390,12 @@ class ChunkBuilder {
     while (first > 0 && places_[first - 1].unit == places_[last].unit) --first;
     for (std::size_t i = first; i <= last; ++i) {
       const Place& place = places_[i];
-      OpStep step{.work = place.part->forward, .layer = place.layer, .recompute = true};
+      OpStep step{.work = place.keeps_input ? place.part->again : place.part->forward,
+                  .layer = place.layer,
+                  .recompute = true};
       book_whole(step, place.part->gathered_bytes);
-      book_peak(step, place.part->life.forward_peak - kept(place));
+      const Live here = scenario_.train.distribute_saved_activations ? Live{} : kept(place);
+      book_peak(step, place.part->life.forward_peak - here);
       step.at_end.add(Category::workspace, Bytes(remade(place)));
       steps.push_back(std::move(step));
     }
@@ -364,7 +438,7 @@ class ChunkBuilder {
   /// With ddp_impl torch gradients are born here and stay for the optimizer.
   void book_gradients(OpStep& step, const PartOps& part) const {
     if (!torch_) return;
-    const int ways = parts_.is_zero3() ? scenario_.parallel.data_parallel_size : 1;
+    const int ways = parts_.scatters() ? scenario_.parallel.data_parallel_size : 1;
     step.at_end.add(Category::gradients,
                     Bytes(shard(part.num_gradients, ways) * gradient_element_bytes(scenario_)));
   }
@@ -386,6 +460,7 @@ class ChunkBuilder {
   const Scenario& scenario_;
   const AllParts& parts_;
   const StageLayout& stage_;
+  int stage_number_;
   std::vector<Place> places_;
   bool torch_ = false;
 };
@@ -424,14 +499,22 @@ std::string name(const OpStep& step) {
 
 ChunkLedger chunk_ledger(const Scenario& scenario, const StageLayout& stage) {
   const AllParts parts(scenario);
-  return ChunkBuilder(scenario, parts, stage).build();
+  const std::vector<StageLayout> layouts = stage_layouts(scenario);
+  const auto same = std::find_if(layouts.begin(), layouts.end(), [&](const StageLayout& each) {
+    return each.first_layer == stage.first_layer && each.num_layers == stage.num_layers &&
+           each.head == stage.head && each.embedding == stage.embedding;
+  });
+  const auto number = same == layouts.end() ? 0 : same - layouts.begin();
+  return ChunkBuilder(scenario, parts, stage, static_cast<int>(number)).build();
 }
 
 std::vector<ChunkLedger> chunk_ledgers(const Scenario& scenario) {
   const AllParts parts(scenario);
+  const std::vector<StageLayout> layouts = stage_layouts(scenario);
   std::vector<ChunkLedger> chunks;
-  for (const StageLayout& stage : stage_layouts(scenario)) {
-    chunks.push_back(ChunkBuilder(scenario, parts, stage).build());
+  chunks.reserve(layouts.size());
+  for (std::size_t s = 0; s < layouts.size(); ++s) {
+    chunks.push_back(ChunkBuilder(scenario, parts, layouts[s], static_cast<int>(s)).build());
   }
   return chunks;
 }

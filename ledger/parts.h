@@ -86,7 +86,8 @@ TensorId final_norm(Tape& tape, TensorId input, TensorName output);
 void loss(Tape& tape, TensorId input);
 
 // Whole tapes, one for each kind of step.
-Tape layer_tape(const Scenario& scenario, LayerKind kind);
+/// `offloads`: a layer whose activations, or those of the modules named, wait in host memory.
+Tape layer_tape(const Scenario& scenario, LayerKind kind, bool offloads = false);
 Tape embedding_tape(const Scenario& scenario);
 /// Final norm, output layer and loss; with MTP layers they have the norm.
 Tape head_tape(const Scenario& scenario);

@@ -80,6 +80,11 @@ void Tape::offload(int first, int last, std::int64_t min_numel) {
   offloaded_.push_back({first, last, min_numel});
 }
 
+void Tape::module(OffloadModule name, int first, int last) {
+  const Train& train = scenario.train;
+  if (offloads && train.offloads(name)) offload(first, last, train.min_offloaded_tensor_size);
+}
+
 void Tape::hold(TensorId id, int last) { held_.push_back({id, last}); }
 
 std::vector<std::pair<int, int>> Tape::run_again_before(int i) const {

@@ -127,6 +127,8 @@ class Tape {
   /// `discards_output`: its outputs go too, though later nodes keep them (Megatron's
   /// CheckpointWithoutOutput); otherwise they are made twice.
   void recompute(int first, int last, int restore_before, bool discards_output);
+  /// The nodes are a module that fine-grained offloading may name; acts if the tape offloads.
+  void module(OffloadModule name, int first, int last);
   /// What these nodes save goes to host memory as the last of them ends, if of `min_numel` elements
   /// or more, and is back before their backward.
   void offload(int first, int last, std::int64_t min_numel);
@@ -146,8 +148,9 @@ class Tape {
 
   const Scenario& scenario;
   const Shape shape;
-  TensorId input = -1;   // comes from the part before
-  TensorId output = -1;  // goes to the part behind; -1: none
+  TensorId input = -1;    // comes from the part before
+  TensorId output = -1;   // goes to the part behind; -1: none
+  bool offloads = false;  // the part is one whose modules go to host memory
 
  private:
   friend class TapePlayer;

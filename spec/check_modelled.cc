@@ -13,17 +13,9 @@ void check_modelled(const Scenario& scenario, Findings& findings) {
       {!parallel.layout.empty(), "parallel.pipeline_model_parallel_layout"},
       {parallel.num_distributed_optimizer_instances > 1,
        "parallel.num_distributed_optimizer_instances"},
-      {train.sharding == Sharding::optim_grads, "train.data_parallel_sharding_strategy"},
-      {train.ddp_impl == DdpImpl::megatron_fsdp || train.ddp_impl == DdpImpl::torch_fsdp2,
-       findings.is_written("train.use_megatron_fsdp") ? "train.use_megatron_fsdp"
-       : findings.is_written("train.use_torch_fsdp2") ? "train.use_torch_fsdp2"
-                                                      : "train.ddp_impl"},
       {train.optimizer != Optimizer::adam, "train.optimizer"},
       {train.use_precision_aware_optimizer, "train.use_precision_aware_optimizer"},
       {train.optimizer_offload_fraction > 0, "train.optimizer_cpu_offload"},
-      {train.distribute_saved_activations, "train.distribute_saved_activations"},
-      {train.cpu_offloading_num_layers > 0, "train.cpu_offloading_num_layers"},
-      {train.fine_grained_activation_offloading, "train.fine_grained_activation_offloading"},
       {train.ddp_bucket_size.has_value(), "train.ddp_bucket_size"},
       {train.ddp_num_buckets.has_value(), "train.ddp_num_buckets"},
       {train.ddp_pad_buckets_for_high_nccl_busbw, "train.ddp_pad_buckets_for_high_nccl_busbw"},

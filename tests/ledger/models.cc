@@ -10,20 +10,58 @@ namespace {
 
 int or_one(const nlohmann::json& value) { return value.is_null() ? 1 : value.get<int>(); }
 
+/// A number where there is one.
+std::int64_t or_zero(const nlohmann::json& args, const char* name) {
+  return args.contains(name) && !args[name].is_null() ? args[name].get<std::int64_t>() : 0;
+}
+
+/// moe_layer_freq: a list as it is; every nth layer for a number, from the first on.
+std::vector<bool> moe_layers(const nlohmann::json& freq, int num_layers) {
+  std::vector<bool> layers;
+  for (int i = 0; i < num_layers; ++i) {
+    layers.push_back(freq.is_array() ? freq[static_cast<std::size_t>(i)].get<int>() == 1
+                                     : i % freq.get<int>() == 0);
+  }
+  return layers;
+}
+
+void add_features(Model& model, const nlohmann::json& args) {
+  model.attention_output_gate = args.value("attention_output_gate", false);
+  model.mtp_num_layers = static_cast<int>(or_zero(args, "mtp_num_layers"));
+  if (args.value("multi_latent_attention", false)) {
+    model.mla = {.q_lora_rank = or_zero(args, "q_lora_rank"),
+                 .kv_lora_rank = args["kv_lora_rank"],
+                 .qk_head_dim = args["qk_head_dim"],
+                 .qk_pos_emb_head_dim = args["qk_pos_emb_head_dim"],
+                 .v_head_dim = args["v_head_dim"]};
+  }
+  if (or_zero(args, "num_experts") == 0) return;
+  const std::int64_t f = or_zero(args, "moe_ffn_hidden_size");
+  model.moe = {
+      .num_experts = args["num_experts"],
+      .router_topk = args["moe_router_topk"],
+      .ffn_hidden_size = f > 0 ? f : model.ffn_hidden_size,
+      .shared_expert_intermediate_size = or_zero(args, "moe_shared_expert_intermediate_size"),
+      .latent_size = or_zero(args, "moe_latent_size"),
+      .layers = moe_layers(args["moe_layer_freq"], model.num_layers)};
+}
+
 Model model_of(const nlohmann::json& args) {
   const auto heads = args["num_attention_heads"].get<std::int64_t>();
   const bool grouped = args["group_query_attention"];
-  return {.num_layers = args["num_layers"],
-          .hidden_size = args["hidden_size"],
-          .ffn_hidden_size = args["ffn_hidden_size"],
-          .num_attention_heads = heads,
-          .num_query_groups = grouped ? args["num_query_groups"].get<std::int64_t>() : heads,
-          .kv_channels = args["kv_channels"],
-          .padded_vocab_size = args["padded_vocab_size"],
-          .swiglu = args["swiglu"],
-          .normalization = args["normalization"] == "RMSNorm" ? Normalization::RMSNorm
-                                                              : Normalization::LayerNorm,
-          .untie_embeddings_and_output_weights = args["untie_embeddings_and_output_weights"]};
+  Model model{.num_layers = args["num_layers"],
+              .hidden_size = args["hidden_size"],
+              .ffn_hidden_size = args["ffn_hidden_size"],
+              .num_attention_heads = heads,
+              .num_query_groups = grouped ? args["num_query_groups"].get<std::int64_t>() : heads,
+              .kv_channels = args["kv_channels"],
+              .padded_vocab_size = args["padded_vocab_size"],
+              .swiglu = args["swiglu"],
+              .normalization = args["normalization"] == "RMSNorm" ? Normalization::RMSNorm
+                                                                  : Normalization::LayerNorm,
+              .untie_embeddings_and_output_weights = args["untie_embeddings_and_output_weights"]};
+  add_features(model, args);
+  return model;
 }
 
 RecomputeGranularity granularity(const nlohmann::json& value) {
