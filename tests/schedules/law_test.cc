@@ -123,10 +123,26 @@ TEST(Hops, InterleavedHidesThemBehindItsLongerWarmup) {
   for (int v = 2; v <= 4; ++v) {
     for (int p = 2; p <= 8; ++p) {
       const Schedule schedule = make_schedule("interleaved", {p, v, 4 * p});
-      for (const int hop : {2, 5, 20}) {
-        EXPECT_EQ(play(schedule, {.forward = 20, .backward = 40, .hop = hop}).makespan,
-                  (v * 4 * p + p - 1) * 60 + 2 * (p * v - 1) * hop);
+      for (const auto& [forward, backward] : {std::pair(1, 2), std::pair(3, 6), std::pair(5, 7)}) {
+        for (const int hop : {2, 5, 20}) {
+          EXPECT_EQ(play(schedule, {.forward = 20 * forward, .backward = 20 * backward, .hop = hop})
+                        .makespan,
+                    20 * (v * 4 * p + p - 1) * (forward + backward) + 2 * (p * v - 1) * hop);
+        }
       }
+    }
+  }
+}
+
+// While one microbatch travels the others work, if there are more of them than ranks.
+TEST(Hops, BreadthFirstPaysThemOnTheWayThereAndBack) {
+  for (int v = 1; v <= 4; ++v) {
+    for (int p = 2; p <= 8; ++p) {
+      const int m = 2 * p;
+      EXPECT_EQ(
+          play(make_schedule("looped-bfs", {p, v, m}), {.forward = 20, .backward = 40, .hop = 2})
+              .makespan,
+          (v * m + p - 1) * 60 + 2 * (p - 1) * 2);
     }
   }
 }
