@@ -247,8 +247,7 @@ struct GroupTraffic {
 };
 
 /// What gradient reduction and parameter gathering move for one stage. Zero over a single replica.
-/// optim_grads_params gathers the parameters again in every forward and backward; this is one such
-/// gather.
+/// What is sharded itself moves inside the ops (StepWork) and is not counted here.
 struct DataParallelTraffic {
   GroupTraffic dense;   // over data x context parallel ranks
   GroupTraffic expert;  // over expert-data-parallel ranks

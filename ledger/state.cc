@@ -180,8 +180,9 @@ DataParallelTraffic data_parallel_traffic(const Scenario& scenario, const StageL
         key.expert ? parallel.expert_data_parallel_size() : parallel.data_context_parallel_size();
     if (size.numel == 0 || replicas == 1) continue;
     const std::int64_t weight = key.fp8 ? 1 : parameter_element_bytes(scenario);
-    group.gradient_bytes += Bytes(size.padded * gradient);
-    if (cut.optimizer) group.parameter_bytes += Bytes(size.padded * weight);
+    // Sharded gradients and parameters move inside the ops: nothing is left for the step's end.
+    if (!cut.gradients) group.gradient_bytes += Bytes(size.padded * gradient);
+    if (cut.optimizer && !cut.weights) group.parameter_bytes += Bytes(size.padded * weight);
     if (cut.optimizer && instances > 1) group.shard_bytes += Bytes(size.largest * gradient);
     traffic.num_buckets = std::max(traffic.num_buckets, size.num_buckets);
   }

@@ -66,10 +66,6 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
   const Parallel& parallel = scenario.parallel;
   const auto reduce = scenario.train.sharding == Sharding::no_shard ? Collective::all_reduce
                                                                     : Collective::reduce_scatter;
-  // ZeRO-3 gathers and scatters inside its ops: nothing is left for the end of the step. ZeRO-2
-  // scatters there too.
-  const bool inside_ops = scenario.train.sharding == Sharding::optim_grads_params;
-  const bool scatters_inside = scenario.train.sharding == Sharding::optim_grads;
   Replica replica{.lane = replica_place.tensor};
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     replica_place.pipeline = Rank{rank};
@@ -79,8 +75,7 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
     replica_place.pipeline = Rank{i / schedule.num_chunks};
     const Stage stage = schedule.stage_of(replica_place.pipeline, Chunk{i % schedule.num_chunks});
     const int gpu = global_rank(parallel, replica_place);
-    DataParallelTraffic bytes = inside_ops ? DataParallelTraffic{} : traffic[stage.index()];
-    if (scatters_inside) bytes.dense.gradient_bytes = bytes.expert.gradient_bytes = Bytes{};
+    const DataParallelTraffic& bytes = traffic[stage.index()];
     const ReplicaGroups dense = groups_of_copies(parallel, schedule, stage, replica_place, false);
     const ReplicaGroups expert = groups_of_copies(parallel, schedule, stage, replica_place, true);
     const auto reduced = [&](const ReplicaGroups& groups, const GroupTraffic& group) {

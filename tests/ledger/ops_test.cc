@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "ledger/fsdp.h"
 #include "ledger/ledger.h"
 #include "tests/ledger/models.h"
 
@@ -218,6 +219,43 @@ TEST(ChunkLedger, Zero3HoldsAPartsWholeParametersWhileItRuns) {
   EXPECT_EQ(text(chunk.backward, 1),
             fmt::format("layer 1: workspace+{0} | workspace-{0} activations-12608\n",
                         2048 + 2 * numel + 4 * numel));
+}
+
+TEST(ChunkLedger, Zero2ScattersInEveryBackwardAndGathersNothing) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 4);
+  scenario.train.sharding = Sharding::optim_grads;
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  for (const OpStep& step : chunk.backward.steps) {
+    EXPECT_EQ(step.work->gathered_parameters, Bytes{});
+    EXPECT_GT(step.work->scattered_gradients, Bytes{}) << name(step);
+  }
+  // Nothing is left for the end of the step but the gathering of updated parameters.
+  const DataParallelTraffic traffic = data_parallel_traffic(scenario, stage_layouts(scenario)[0]);
+  EXPECT_EQ(traffic.dense.gradient_bytes, Bytes{});
+  EXPECT_EQ(traffic.dense.parameter_bytes, Bytes(2 * 8'030'261'248));
+}
+
+TEST(ChunkLedger, MegatronFsdpGathersLayersOnly) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 4);
+  scenario.train.ddp_impl = DdpImpl::megatron_fsdp;
+  scenario.train.sharding = Sharding::optim_grads_params;
+  const auto workspace = [&] {
+    Bytes sum{};
+    const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+    for (const OpStep& step : chunk.forward.steps) {
+      const bool is_layer = step.work->kind == StepWork::Kind::layer;
+      EXPECT_EQ(step.work->gathered_parameters,
+                is_layer ? unit_parameter_bytes(scenario, LayerKind::dense) : Bytes{});
+      for (const MemoryDelta& delta : step.at_begin) {
+        if (is_layer && delta.category == Category::workspace) sum += delta.bytes;
+      }
+    }
+    return sum;
+  };
+  const Bytes with_units = workspace();
+  // A unit pool is there all the time: gathers need no memory of their own.
+  scenario.train.fsdp_double_buffer = true;
+  EXPECT_EQ(with_units - workspace(), 32 * unit_parameter_bytes(scenario, LayerKind::dense));
 }
 
 }  // namespace
