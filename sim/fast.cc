@@ -17,7 +17,7 @@ class TraceSink {
  public:
   TraceSink(Recorder& recorder, Rank rank) : recorder_(recorder), rank_(rank) {}
 
-  void unit(std::span<const Op> ops, const OpProfile& profile, Seconds begin,
+  void unit(std::span<const Op> ops, const OpProfile& profile, std::size_t, Seconds begin,
             bool first_gradients) {
     recorder_.unit_begins(rank_, profile, begin, first_gradients);
     recorder_.unit_ends(rank_, ops, profile, begin, begin + profile.duration, first_gradients);
@@ -35,30 +35,6 @@ class TraceSink {
   Recorder& recorder_;
   Rank rank_;
 };
-
-/// Calls visit(message, flight, from, to) for every message of a replica that was sent.
-template <class Visit>
-void for_each_message(const Plan& plan, const Timing& timing, std::size_t replica, Visit visit) {
-  const Schedule& schedule = plan.schedule;
-  const Flight* flights = timing.messages.data() + replica * plan.num_messages();
-  for (const Payload payload : {Payload::activation, Payload::gradient}) {
-    const int direction = payload == Payload::activation ? 1 : -1;
-    for (Stage stage{0}; stage.value < schedule.num_stages(); ++stage.value) {
-      const Stage to{stage.value + direction};
-      if (to.value < 0 || to.value >= schedule.num_stages()) continue;
-      for (Microbatch microbatch{0}; microbatch.value < schedule.num_microbatches;
-           ++microbatch.value) {
-        for (int slice = 0; slice < schedule.num_slices; ++slice) {
-          const Message message{payload, microbatch, stage, slice};
-          const Flight& flight = flights[plan.number_of(message)];
-          if (flight.end < Seconds{}) continue;
-          visit(message, flight, schedule.rank_of(stage, microbatch),
-                schedule.rank_of(to, microbatch));
-        }
-      }
-    }
-  }
-}
 
 void record_transfers(const Plan& plan, const Timing& timing, Recorder& recorder) {
   const auto add = [&](const Transfer& transfer, const Flight& flight) {
@@ -199,10 +175,11 @@ bool flows_meet(const Plan& plan, const Topology& topology) {
 
 StepTrace play_fast(const Plan& plan, const Topology& topology) {
   const Timing timing = time_plan(plan, topology);
+  const OpTables tables(plan);
   Recorder recorder(plan, Seconds{});
   for (Rank rank{0}; rank.value < plan.schedule.num_ranks; ++rank.value) {
     TraceSink sink(recorder, rank);
-    Replay(plan, timing, rank, sink).run();
+    Replay(plan, timing, tables, rank, sink).run();
   }
   record_transfers(plan, timing, recorder);
   StepTrace trace = recorder.take(timing.end);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,8 +13,24 @@
 
 namespace pipeledger {
 
+/// What is looked up for every op: by stage, slice and kind.
+struct OpTables {
+  explicit OpTables(const Plan& plan);
+
+  std::size_t number_of(const Op& op) const {
+    return (op.stage.index() * num_slices + op.slice) * 4 + static_cast<std::size_t>(op.kind);
+  }
+
+  std::size_t num_slices;
+  std::vector<const OpProfile*> profiles;
+  std::vector<BufferMoves> moves;
+};
+
+constexpr std::size_t kPair = static_cast<std::size_t>(-1);
+
 /// Tells `sink` of everything on `rank`, in the order of its program:
-///   unit(ops, profile, begin, first_gradients), an op or an overlapping pair;
+///   unit(ops, profile, number, begin, first_gradients), an op or an overlapping pair: `number` is
+///     the profile's in OpTables, kPair for a pair;
 ///   span(kind, begin, end), waits and the optimizer;
 ///   buffer(delta, time), the messages' memory, from the rank's own calls;
 ///   buffer_meanwhile(delta, time), what the network frees at `time`, told as it is sent;
@@ -21,25 +39,13 @@ namespace pipeledger {
 template <class Sink>
 class Replay {
  public:
-  Replay(const Plan& plan, const Timing& timing, Rank rank, Sink& sink)
-      : plan_(plan), timing_(timing), rank_(rank), sink_(sink) {
-    const auto num_chunks = static_cast<std::size_t>(plan.schedule.num_chunks);
-    gradients_seen_.resize(num_chunks);
-    for (const StageProfile& stage : plan.stages) {
-      for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
-        profiles_.push_back(&stage.of(kind));
-      }
-    }
-    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
-      const Op op{Stage{static_cast<int>(stage / plan.num_slices())}, OpKind::F, Microbatch{},
-                  static_cast<int>(stage % plan.num_slices())};
-      for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
-        Op other = op;
-        other.kind = kind;
-        moves_.push_back(buffer_moves(plan, other));
-      }
-    }
-  }
+  Replay(const Plan& plan, const Timing& timing, const OpTables& tables, Rank rank, Sink& sink)
+      : plan_(plan),
+        timing_(timing),
+        tables_(tables),
+        rank_(rank),
+        sink_(sink),
+        gradients_seen_(static_cast<std::size_t>(plan.schedule.num_chunks)) {}
 
   void run() {
     const Program& program = plan_.programs[rank_.index()];
@@ -95,10 +101,6 @@ class Replay {
   const Flight& parameters(Stage stage) const { return timing_.param_sync[group(stage)]; }
   Seconds first_bucket_end(Stage stage) const { return timing_.first_bucket_end[group(stage)]; }
 
-  static std::size_t place(const Op& op, std::size_t num_slices) {
-    return (op.stage.index() * num_slices + op.slice) * 4 + static_cast<std::size_t>(op.kind);
-  }
-
   void unit(const Instruction& first, const Instruction* second, Seconds begin) {
     if (begin > now_) {
       flights_.assign({parameters(first.stage)});
@@ -106,19 +108,20 @@ class Replay {
     }
     const Op ops[] = {first.op(), second != nullptr ? second->op() : Op{}};
     const std::size_t num_ops = second != nullptr ? 2 : 1;
-    const OpProfile& profile = second != nullptr ? pairs_.of(plan_, ops[0], ops[1])
-                                                 : *profiles_[place(ops[0], plan_.num_slices())];
+    const std::size_t number = second != nullptr ? kPair : tables_.number_of(ops[0]);
+    const OpProfile& profile =
+        second != nullptr ? pairs_.of(plan_, ops[0], ops[1]) : *tables_.profiles[number];
     const Op& last = ops[num_ops - 1];
     for (std::size_t i = 0; i < num_ops; ++i) {
-      const BufferMoves& moves = moves_[place(ops[i], plan_.num_slices())];
+      const BufferMoves& moves = tables_.moves[tables_.number_of(ops[i])];
       if (moves.freed_at_begin != Bytes{}) sink_.buffer(-moves.freed_at_begin, begin);
     }
     const std::size_t chunk = plan_.schedule.chunk_of(last).index();
-    sink_.unit(std::span(ops, num_ops), profile, begin, gradients_seen_[chunk] == 0);
+    sink_.unit(std::span(ops, num_ops), profile, number, begin, gradients_seen_[chunk] == 0);
     if (makes_gradients(last.kind)) gradients_seen_[chunk] = 1;
     now_ = begin + profile.duration;
     for (std::size_t i = 0; i < num_ops; ++i) {
-      const BufferMoves& moves = moves_[place(ops[i], plan_.num_slices())];
+      const BufferMoves& moves = tables_.moves[tables_.number_of(ops[i])];
       if (moves.freed_at_end != Bytes{}) sink_.buffer(-moves.freed_at_end, now_);
       if (moves.born_at_end != Bytes{}) sink_.buffer(moves.born_at_end, now_);
     }
@@ -197,12 +200,11 @@ class Replay {
 
   const Plan& plan_;
   const Timing& timing_;
+  const OpTables& tables_;
   Rank rank_;
   Sink& sink_;
   Seconds now_{};
   std::vector<std::uint8_t> gradients_seen_;  // by chunk
-  std::vector<const OpProfile*> profiles_;    // by stage, slice, kind
-  std::vector<BufferMoves> moves_;            // by stage, slice, kind
   PairProfiles pairs_;
   std::vector<Flight> flights_;
 };

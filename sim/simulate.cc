@@ -14,6 +14,7 @@
 #include "sim/collectives.h"
 #include "sim/fast.h"
 #include "sim/op_cost.h"
+#include "sim/recorder.h"
 
 namespace pipeledger {
 namespace {
@@ -202,6 +203,14 @@ void check_stages(const Schedule& schedule, const std::vector<StageProfile>& sta
   if (!problems.empty()) throw InputError(std::move(problems));
 }
 
+void check_length(std::int64_t step_ns) {
+  if (step_ns <= to_ns(kLongestStep)) return;
+  throw InputError(
+      {{"cluster", fmt::format("the step takes {}, more than a day; check the rates "
+                               "and latencies of the links",
+                               to_text(Seconds(static_cast<double>(step_ns) * 1e-9)))}});
+}
+
 /// What the scenario says and the players do not.
 void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops) {
   constexpr const char* kRuntimes[] = {"ideal", "megatron", "torch"};
@@ -310,10 +319,14 @@ StepTrace simulate(const Scenario& scenario, const Progress& progress) {
   return trace;
 }
 
-StepMetrics measure(const Scenario& scenario) {
-  Scenario fast = scenario;
-  fast.sim.engine = EngineKind::fast;
-  return compute_metrics(simulate(fast));
+StepMetrics simulate_metrics(const Scenario& scenario) {
+  const Topology topology = build_topology(scenario.cluster);
+  StepTrace description;
+  description.num_ranks = scenario.parallel.pipeline_model_parallel_size;
+  describe(description, scenario, hardware_flops_per_step(scenario).value());
+  const StepMetrics metrics = measure_fast(make_plan(scenario, topology), topology, description);
+  check_length(metrics.step_ns);
+  return metrics;
 }
 
 }  // namespace pipeledger

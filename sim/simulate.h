@@ -21,8 +21,8 @@ StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progres
 /// a process (see Engine), with fast as often as wanted. Throws InputError as make_plan does.
 StepTrace simulate(const Scenario& scenario, const Progress& progress = {});
 
-/// The metrics of what simulate leaves with the fast engine, without making its trace: for sweeps.
-/// As often as wanted in one process. Throws InputError as make_plan does.
-StepMetrics measure(const Scenario& scenario);
+/// The metrics of the step with the fast engine, whatever the scenario names, without making its
+/// trace: compute_metrics(simulate(...)) for sweeps. As often as wanted in a process.
+StepMetrics simulate_metrics(const Scenario& scenario);
 
 }  // namespace pipeledger

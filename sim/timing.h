@@ -45,6 +45,30 @@ struct Timing {
   Seconds end{};
 };
 
+/// Calls visit(message, flight, from, to) for every message of a replica that was sent.
+template <class Visit>
+void for_each_message(const Plan& plan, const Timing& timing, std::size_t replica, Visit visit) {
+  const Schedule& schedule = plan.schedule;
+  const Flight* flights = timing.messages.data() + replica * plan.num_messages();
+  for (const Payload payload : {Payload::activation, Payload::gradient}) {
+    const int direction = payload == Payload::activation ? 1 : -1;
+    for (Stage stage{0}; stage.value < schedule.num_stages(); ++stage.value) {
+      const Stage to{stage.value + direction};
+      if (to.value < 0 || to.value >= schedule.num_stages()) continue;
+      for (Microbatch microbatch{0}; microbatch.value < schedule.num_microbatches;
+           ++microbatch.value) {
+        for (int slice = 0; slice < schedule.num_slices; ++slice) {
+          const Message message{payload, microbatch, stage, slice};
+          const Flight& flight = flights[plan.number_of(message)];
+          if (flight.end < Seconds{}) continue;
+          visit(message, flight, schedule.rank_of(stage, microbatch),
+                schedule.rank_of(to, microbatch));
+        }
+      }
+    }
+  }
+}
+
 /// Throws RunError when the ranks wait for each other, naming what each one waits for; InputError
 /// when a pair has no route.
 Timing time_plan(const Plan& plan, const Topology& topology);

@@ -22,7 +22,7 @@ Scenario with_simgrid(Scenario scenario) {
 
 Outcome evaluate(const Scenario& scenario, EngineKind engine) {
   const StepMetrics metrics = engine == EngineKind::fast
-                                  ? measure(scenario)
+                                  ? simulate_metrics(scenario)
                                   : compute_metrics(simulate(with_simgrid(scenario)));
   Outcome outcome;
   outcome.num_gpus = scenario.parallel.world_size();
