@@ -2,8 +2,11 @@
 #include <benchmark/benchmark.h>
 
 #include "schedules/schedule.h"
+#include "sim/fast.h"
 #include "sim/play.h"
 #include "sim/program.h"
+#include "sim/simulate.h"
+#include "spec/scenario.h"
 #include "tests/sim/sim_test_util.h"
 
 namespace pipeledger {
@@ -69,6 +72,63 @@ void BM_OneFOneBIdeal(benchmark::State& state) {
                            static_cast<int>(state.range(1)), false));
 }
 BENCHMARK(BM_OneFOneBIdeal)->Args({64, 512})->Unit(benchmark::kMillisecond);
+
+/// The same without SimGrid, memory of every rank included: what a sweep does with a plan.
+void measure_plan(benchmark::State& state, const Plan& plan) {
+  const Topology topology = testing_util::star(kMaxRanks, 50_GBps, 1_us);
+  std::int64_t num_ops = 0;
+  StepTrace description;
+  description.num_ranks = plan.schedule.num_ranks;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(measure_fast(plan, topology, description));
+    for (const auto& ops : plan.schedule.ops) num_ops += static_cast<std::int64_t>(ops.size());
+  }
+  state.SetItemsProcessed(num_ops);
+}
+
+void BM_FastOneFOneB(benchmark::State& state) {
+  measure_plan(state, plan_of("1f1b", static_cast<int>(state.range(0)), 1,
+                              static_cast<int>(state.range(1)), state.range(2) != 0));
+}
+BENCHMARK(BM_FastOneFOneB)
+    ->ArgNames({"ranks", "microbatches", "megatron"})
+    ->Args({8, 32, 1})
+    ->Args({64, 512, 1})
+    ->Args({64, 512, 0})
+    ->Unit(benchmark::kMillisecond);
+
+void BM_FastInterleaved(benchmark::State& state) {
+  measure_plan(state, plan_of("interleaved", static_cast<int>(state.range(0)), 4,
+                              static_cast<int>(state.range(1)), state.range(2) != 0));
+}
+BENCHMARK(BM_FastInterleaved)
+    ->ArgNames({"ranks", "microbatches", "megatron"})
+    ->Args({64, 512, 1})
+    ->Args({64, 512, 0})
+    ->Unit(benchmark::kMillisecond);
+
+/// From a scenario to its metrics, and the parts of that.
+void BM_FastLlama70b(benchmark::State& state) {
+  const Scenario scenario =
+      load_scenario(PIPELEDGER_SOURCE_DIR "/examples/llama3-70b-tp8-pp8.yaml");
+  const Topology topology = build_topology(scenario.cluster);
+  const Plan plan = make_plan(scenario, topology);
+  StepTrace description;
+  description.num_ranks = plan.schedule.num_ranks;
+  for (auto _ : state) {
+    switch (state.range(0)) {
+      case 0:
+        benchmark::DoNotOptimize(measure_fast(plan, topology, description));
+        break;
+      case 1:
+        benchmark::DoNotOptimize(make_plan(scenario, topology));
+        break;
+      default:
+        benchmark::DoNotOptimize(simulate_metrics(scenario));
+    }
+  }
+}
+BENCHMARK(BM_FastLlama70b)->Arg(0)->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace pipeledger

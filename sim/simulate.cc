@@ -227,14 +227,6 @@ void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops)
   trace.hardware_flops_per_step = hardware_flops;
 }
 
-void check_length(std::int64_t step_ns) {
-  if (step_ns <= std::llround(kLongestStep.value() * 1e9)) return;
-  throw InputError(
-      {{"cluster", fmt::format("the step takes {}, more than a day; check the rates "
-                               "and latencies of the links",
-                               to_text(Seconds(static_cast<double>(step_ns) * 1e-9)))}});
-}
-
 }  // namespace
 
 Plan make_plan(const Scenario& scenario, const Topology& topology) {

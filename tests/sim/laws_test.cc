@@ -6,8 +6,10 @@
 #include <functional>
 
 #include "schedules/schedule.h"
+#include "sim/fast.h"
 #include "sim/play.h"
 #include "tests/sim/sim_test_util.h"
+#include "trace/metrics.h"
 #include "trace/step_trace.h"
 
 namespace pipeledger {
@@ -137,6 +139,38 @@ TEST_F(Laws, PeakActivationsAreTheSchedulesOwn) {
                 std::min(s.v * s.m, (s.v - 1) * s.p + 2 * (s.p - 1 - r) + 1));
     }
   }
+}
+
+// The grid of schedules/ plays the same orders by itself, in whole numbers.
+TEST_F(Laws, EveryScheduleTakesWhatItsGridSaysWithBothEngines) {
+  int num_played = 0;
+  for (const ScheduleEntry& entry : schedule_registry()) {
+    for (const int p : {2, 4}) {
+      for (const int v : {1, 2}) {
+        for (const int m : {4, 8, 12}) {
+          ScheduleShape shape{.num_ranks = p, .num_chunks = v, .num_microbatches = m};
+          if (entry.name == "seq1f1b") shape.num_slices = 2;
+          if (!entry.check(shape).empty()) continue;
+          SCOPED_TRACE(testing::Message() << entry.name << " p=" << p << " v=" << v << " m=" << m);
+          const Schedule order = entry.make(shape);
+          const Plan plan = ideal_plan(order, Seconds(kNs * 1e-9), Seconds(2 * kNs * 1e-9));
+          const StepTrace slow = play(plan, engine_), fast = play_fast(plan, topology_);
+          ASSERT_EQ(slow, fast);
+          ASSERT_EQ(compute_metrics(fast), measure_fast(plan, topology_, fast));
+          ASSERT_EQ(makespan_ns(fast), kNs * play(order, {.forward = 1, .backward = 2}).makespan);
+          for (std::size_t rank = 0; rank < order.ops.size(); ++rank) {
+            // Both of a pair end together, and the forward's activation is there first.
+            const bool pairs = std::any_of(order.ops[rank].begin(), order.ops[rank].end(),
+                                           [](const Op& op) { return op.overlaps_next; });
+            if (pairs) continue;
+            ASSERT_EQ(peak_activations(fast.ranks[rank]), peak_in_flight(order.ops[rank]));
+          }
+          ++num_played;
+        }
+      }
+    }
+  }
+  EXPECT_GE(num_played, 100);
 }
 
 TEST_F(Laws, EachBoundaryCarriesEachMicrobatchOnceEachWay) {

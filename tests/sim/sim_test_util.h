@@ -16,14 +16,18 @@ inline Plan ideal_plan(const Schedule& schedule, Seconds forward, Seconds backwa
   StageProfile stage;
   stage.forward = {forward, {}, {{forward, Category::activations, activation}}};
   stage.backward = {backward, {}, {{backward, Category::activations, -activation}}};
-  plan.stages.assign(static_cast<std::size_t>(schedule.num_stages()), stage);
+  // A split backward: half each; the activation stays until the weights' gradient.
+  stage.input_backward = {backward / 2.0, {}, {}};
+  stage.weight_backward = {
+      backward / 2.0, {}, {{backward / 2.0, Category::activations, -activation}}};
+  plan.stages.assign(static_cast<std::size_t>(schedule.num_stages() * schedule.num_slices), stage);
   plan.ranks.resize(static_cast<std::size_t>(schedule.num_ranks));
   Replica replica;
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     replica.gpus.push_back(static_cast<std::size_t>(rank));
   }
-  replica.grad_sync.resize(plan.stages.size());
-  replica.param_sync.resize(plan.stages.size());
+  replica.grad_sync.resize(static_cast<std::size_t>(schedule.num_ranks * schedule.num_chunks));
+  replica.param_sync = replica.grad_sync;
   plan.replicas = {replica};
   plan.message_bytes = Bytes{1000};
   plan.hop_latency = hop_latency;
