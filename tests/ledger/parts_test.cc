@@ -90,6 +90,26 @@ TEST(Experts, KeepEachTokenOnceForEachOfItsExperts) {
   for (const int ep : {1, 2, 8}) EXPECT_EQ(experts_text(deepseek(1, ep)), expected) << ep;
 }
 
+TEST(Experts, TheWorkedNumbersOfDeepSeekV2) {
+  Scenario scenario = deepseek(1, 8);
+  scenario.model.hidden_size = 5120;
+  scenario.model.moe->num_experts = 160;
+  scenario.model.moe->router_topk = 6;
+  scenario.model.moe->ffn_hidden_size = 1536;
+  scenario.train.seq_length = 4096;
+  std::map<std::string, Bytes> bytes;
+  for (const SavedTensor& tensor : layer_tensors(scenario, LayerKind::moe)) {
+    bytes[tensor.name] = tensor.bytes();
+  }
+  EXPECT_EQ(bytes["experts.linear_fc1.input"], 251'658'240_B);
+  EXPECT_EQ(bytes["experts.activation.input"], 150'994'944_B);
+  EXPECT_EQ(bytes["experts.linear_fc2.input"], 75'497'472_B);
+  EXPECT_EQ(bytes["experts.activation.probs"], 98'304_B);
+  EXPECT_EQ(bytes["router.scores"] + bytes["router.balance_scores"] + bytes["router.routing_map"],
+            5'898'240_B);
+  EXPECT_EQ(bytes["permute.row_id_map"], 5'259'264_B);
+}
+
 TEST(Experts, UnderSequenceParallelismARankRoutesItsShare) {
   Scenario scenario = deepseek(2, 4);
   scenario.parallel.expert_tensor_parallel_size = 1;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ledger/parts.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {
@@ -19,6 +20,11 @@ class TapeOf : public ::testing::Test {
 };
 
 using Tapes = TapeOf;
+
+TEST(LayerPeak, OfTheWorkedExampleIsInTheActivationsBackward) {
+  const PartLife life = play(layer_tape(testing::source_000(), LayerKind::dense));
+  EXPECT_EQ((life.backward_peak - life.kept).total(), 33'554'432 + 234'881'024);
+}
 
 TEST_F(Tapes, ATensorLivesUntilItsLastReader) {
   const TensorId x = tensor(1), y = tensor(2), z = tensor(4), w = tensor(8);
