@@ -431,7 +431,8 @@ class TapePlayer {
     for (std::size_t id = 0; id < num_tensors_; ++id) {
       const TapeTensor& tensor = tape_.tensors_[id];
       const Storage& s = storages_[id];
-      if (!owns(static_cast<TensorId>(id)) || s.first_saver < 0) continue;
+      // Without bytes: another part's tensor.
+      if (!owns(static_cast<TensorId>(id)) || s.first_saver < 0 || tensor.bytes() == 0) continue;
       list.push_back({.name = fmt::format("{}.{}", tensor.module, tensor.name),
                       .shape = {tensor.shape.begin(), tensor.shape.begin() + tensor.num_dimensions},
                       .element_bytes = tensor.element_bytes,

@@ -277,6 +277,17 @@ TEST(Loss, KeepsByItsVariant) {
   EXPECT_EQ(life(std::nullopt), (std::pair<std::int64_t, std::int64_t>{4, 4}));
 }
 
+TEST(MultiTokenPrediction, KeepsTheHeadsInputWithItsOwn) {
+  Scenario scenario = testing::scenario(testing::llama3_8b());
+  scenario.model.mtp_num_layers = 1;
+  EXPECT_EQ(text(head_tensors(scenario)), "cross_entropy.softmax [8192,1,128256] x4\n");
+  const std::string kept_by_mtp = text(play(mtp_tape(scenario, true)).tensors);
+  for (const char* name : {"final_layernorm.input", "embedding.output", "hnorm.input",
+                           "eh_proj.input", "output_layer.input", "cross_entropy.softmax"}) {
+    EXPECT_NE(kept_by_mtp.find(name), std::string::npos) << name;
+  }
+}
+
 TEST(OutputGate, KeepsItsTwoFactors) {
   Scenario scenario = testing::scenario(testing::llama3_8b());
   const Bytes plain = kept(layer_tensors(scenario));
