@@ -56,6 +56,25 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+std::string wrap(std::string_view words, std::size_t width, std::size_t indent) {
+  std::string text;
+  std::size_t column = 0;
+  while (!words.empty()) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    const std::string_view word = words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+    if (word.empty()) continue;
+    if (column > 0 && column + 1 + word.size() > width) {
+      text += '\n';
+      column = 0;
+    }
+    text += column == 0 ? std::string(indent, ' ') : " ";
+    text += word;
+    column = (column == 0 ? indent : column + 1) + word.size();
+  }
+  return column == 0 ? text : text + '\n';
+}
+
 std::string join(const std::vector<std::string>& words, std::string_view separator) {
   return fmt::format("{}", fmt::join(words, separator));
 }

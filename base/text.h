@@ -22,6 +22,10 @@ std::string to_text(Seconds time);
 /// (more than a third of the word's length, at least 2, would have to change).
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+/// `words` over lines of at most `width` columns, each begun with `indent` spaces; a longer word
+/// stands alone. Every line ends in a newline.
+std::string wrap(std::string_view words, std::size_t width, std::size_t indent = 0);
+
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

@@ -86,8 +86,8 @@ struct StateBytes {
   Bytes total() const { return weights + gradients + optimizer + fp8_weights + gathered; }
 };
 
-/// Resident state of pipeline rank `rank`, under scenario.sim.convention: the exact ledger, or
-/// Megatron's estimate (the other conventions have no count of their own per rank). Exact: what
+/// Resident state of pipeline rank `rank`, under scenario.sim.convention: the exact ledger,
+/// Megatron's estimate or the calculator's (the others have no count of their own). Exact: what
 /// the rank's buffers hold, with the distributed optimizer's padding (buffers.h); of a group whose
 /// shards differ, the fullest. Experts are shared out over their own grid.
 StateBytes resident_state(const Scenario& scenario, Rank rank);

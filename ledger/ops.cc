@@ -99,7 +99,8 @@ class AllParts {
   PartOps layer(LayerKind kind, const ForwardFlops& flops, bool offloaded) const {
     PartOps part = make(layer_tape(scenario_, kind, offloaded), WorkKind::layer, flops.layer(kind),
                         num_layer_parameters(scenario_, kind), 0);
-    if (!exact_) part.life = {.kept = {.activations = prices_.layer.value()}};
+    const Bytes price = kind == LayerKind::moe ? prices_.moe_layer : prices_.layer;
+    if (!exact_) part.life = {.kept = {.activations = price.value()}};
     return part;
   }
 

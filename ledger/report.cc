@@ -12,10 +12,54 @@ namespace pipeledger {
 namespace {
 
 constexpr std::array kConventions = {Convention::exact, Convention::megatron,
-                                     Convention::korthikanti, Convention::train_ledger};
+                                     Convention::korthikanti, Convention::train_ledger,
+                                     Convention::calculator};
 
-/// Bytes of a category that an op leaves behind.
-Bytes left(const OpLedger& op, Category category) {
+StageReport stage_report(const Scenario& scenario, std::size_t stage, const StageLayout& layout,
+                         ChunkLedger chunk) {
+  const int s = static_cast<int>(stage);
+  StageReport report{.rank = {s % scenario.parallel.pipeline_model_parallel_size},
+                     .stage = {s},
+                     .layout = layout,
+                     .activations = left_behind(chunk.forward, Category::activations),
+                     .logits = left_behind(chunk.forward, Category::logits)};
+  chunk.forward.steps.clear();
+  chunk.backward.steps.clear();
+  report.forward = std::move(chunk.forward);
+  report.backward = std::move(chunk.backward);
+  return report;
+}
+
+ConventionReport convention_report(Scenario scenario, Convention convention) {
+  scenario.sim.convention = convention;
+  ConventionReport report{.convention = convention};
+  for (const StateBytes& state : resident_states(scenario))
+    report.ranks.push_back({.rank = {static_cast<int>(report.ranks.size())}, .state = state});
+  const std::vector<StageLayout> layouts = stage_layouts(scenario);
+  std::vector<ChunkLedger> chunks = chunk_ledgers(scenario);
+  for (std::size_t s = 0; s < layouts.size(); ++s) {
+    report.stages.push_back(stage_report(scenario, s, layouts[s], std::move(chunks[s])));
+    report.ranks[s % report.ranks.size()].num_parameters += num_parameters(scenario, layouts[s]);
+  }
+  return report;
+}
+
+/// One list for each kind of layer that the model has.
+std::vector<LayerTensors> layers_of(const Scenario& scenario) {
+  std::vector<LayerTensors> layers;
+  for (const LayerKind kind : {LayerKind::dense, LayerKind::moe}) {
+    for (int layer = 0; layer < scenario.model.num_layers; ++layer) {
+      if (layer_kind(scenario, layer) != kind) continue;
+      layers.push_back({.kind = kind, .tensors = layer_tensors(scenario, kind)});
+      break;
+    }
+  }
+  return layers;
+}
+
+}  // namespace
+
+Bytes left_behind(const OpLedger& op, Category category) {
   Bytes sum{};
   for (const OpStep& step : op.steps) {
     for (const auto* deltas : {&step.at_begin, &step.at_end}) {
@@ -27,53 +71,20 @@ Bytes left(const OpLedger& op, Category category) {
   return sum;
 }
 
-StageReport stage_report(const Scenario& scenario, int stage, const StageLayout& layout) {
-  ChunkLedger chunk = chunk_ledger(scenario, layout);
-  StageReport report{.rank = {stage % scenario.parallel.pipeline_model_parallel_size},
-                     .stage = {stage},
-                     .layout = layout,
-                     .activations = left(chunk.forward, Category::activations),
-                     .logits = left(chunk.forward, Category::logits)};
-  chunk.forward.steps.clear();
-  chunk.backward.steps.clear();
-  report.forward = std::move(chunk.forward);
-  report.backward = std::move(chunk.backward);
-  return report;
-}
-
-ConventionReport convention_report(Scenario scenario, Convention convention) {
-  scenario.sim.convention = convention;
-  ConventionReport report{.convention = convention};
-  for (int rank = 0; rank < scenario.parallel.pipeline_model_parallel_size; ++rank) {
-    report.ranks.push_back({.rank = {rank}, .state = resident_state(scenario, Rank{rank})});
-  }
-  const std::vector<StageLayout> layouts = stage_layouts(scenario);
-  for (std::size_t s = 0; s < layouts.size(); ++s) {
-    report.stages.push_back(stage_report(scenario, static_cast<int>(s), layouts[s]));
-    report.ranks[s % report.ranks.size()].num_parameters += num_parameters(scenario, layouts[s]);
-  }
-  return report;
-}
-
-}  // namespace
-
-LedgerReport describe(const Scenario& scenario, const std::vector<Convention>& conventions) {
+LedgerReport describe(const Scenario& scenario, const std::vector<Convention>& conventions,
+                      const LedgerOptions& options) {
   LedgerReport report{.scenario = scenario,
+                      .options = options,
                       .embedding = embedding_tensors(scenario),
-                      .layer = layer_tensors(scenario),
                       .head = head_tensors(scenario),
-                      .megatron_resident_bytes = megatron_weight_and_optimizer_bytes(scenario),
-                      .megatron_sp_selective_bytes = megatron_activation_bytes(scenario),
-                      .megatron_without_sp_bytes = megatron_activation_bytes_without_sp(scenario)};
-  report.megatron_prints_sp_selective = megatron_report(scenario).sequence_parallel_path;
+                      .layers = layers_of(scenario)};
   for (const Convention convention : conventions) {
     report.conventions.push_back(convention_report(scenario, convention));
   }
-  for (const RankReport& rank : convention_report(scenario, Convention::exact).ranks) {
-    report.exact_resident.push_back(rank.state.total());
-  }
   return report;
 }
+
+std::vector<Convention> all_conventions() { return {kConventions.begin(), kConventions.end()}; }
 
 Convention parse_convention(std::string_view word) {
   std::string spelled(word);

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/text.h"
+#include "ledger/conventions/megatron.h"
+#include "ledger/conventions/train_ledger.h"
 #include "ledger/report.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::size_t kWidth = 100;
 
 std::string tera(Flops flops) { return fmt::format("{:.3f}", flops.value() / 1e12); }
 
@@ -17,12 +22,18 @@ std::string heading(const Scenario& scenario) {
   constexpr const char* kSharding[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
   return fmt::format(
       "{}: {} layers, hidden {}, sequence {}, micro-batch {}\n"
-      "TP {}{} x PP {} (VPP {}) x DP {}, sharding {}, recompute {}, {} attention\n",
+      "TP {}{} x {}PP {} (VPP {}) x DP {}{}, sharding {}, recompute {}, {} attention\n",
       scenario.name.empty() ? "scenario" : scenario.name, scenario.model.num_layers,
       scenario.model.hidden_size, train.seq_length, train.micro_batch_size,
       parallel.tensor_model_parallel_size, parallel.sequence_parallel ? " + SP" : "",
+      parallel.context_parallel_size > 1 ? fmt::format("CP {} x ", parallel.context_parallel_size)
+                                         : "",
       parallel.pipeline_model_parallel_size, parallel.virtual_pipeline_model_parallel_size,
-      parallel.data_parallel_size, kSharding[static_cast<int>(train.sharding)],
+      parallel.data_parallel_size,
+      scenario.model.moe ? fmt::format(" (EP {}, ETP {})", parallel.expert_model_parallel_size,
+                                       parallel.expert_tensor_parallel_size)
+                         : "",
+      kSharding[static_cast<int>(train.sharding)],
       kRecompute[static_cast<int>(train.recompute_granularity)],
       train.attention_backend == AttentionBackend::flash ? "flash" : "unfused");
 }
@@ -33,19 +44,41 @@ std::string layers(const StageLayout& layout) {
           ? ""
           : fmt::format("{}-{}", layout.first_layer, layout.first_layer + layout.num_layers - 1);
   if (layout.embedding) text = text.empty() ? "emb" : "emb " + text;
+  if (layout.num_mtp_layers > 0) text += fmt::format(" +{} MTP", layout.num_mtp_layers);
   if (layout.head) text += text.empty() ? "head" : " head";
   return text;
 }
 
+/// A column of the table of ranks.
+struct StateColumn {
+  const char* name;
+  Bytes StateBytes::*bytes;
+  bool always;  // else only where a rank has some
+};
+constexpr StateColumn kStateColumns[] = {
+    {"weights", &StateBytes::weights, true},     {"FP8 copies", &StateBytes::fp8_weights, false},
+    {"gathered", &StateBytes::gathered, false},  {"gradients", &StateBytes::gradients, true},
+    {"optimizer", &StateBytes::optimizer, true}, {"on host", &StateBytes::host_optimizer, false}};
+
+bool is_shown(const ConventionReport& report, const StateColumn& column) {
+  return column.always || std::any_of(report.ranks.begin(), report.ranks.end(), [&](const auto& r) {
+           return r.state.*column.bytes != Bytes{};
+         });
+}
+
 std::string ranks_table(const ConventionReport& report) {
-  std::string text =
-      fmt::format("  {:>4}  {:>15}  {:>12}  {:>12}  {:>12}  {:>16}\n", "rank", "parameters",
-                  "weights", "gradients", "optimizer", "resident bytes");
+  std::vector<StateColumn> columns;
+  for (const StateColumn& column : kStateColumns) {
+    if (is_shown(report, column)) columns.push_back(column);
+  }
+  std::string text = fmt::format("  {:>4}  {:>15}", "rank", "parameters");
+  for (const StateColumn& column : columns) text += fmt::format("  {:>10}", column.name);
+  text += fmt::format("  {:>16}\n", "resident bytes");
   for (const RankReport& rank : report.ranks) {
-    text += fmt::format("  {:>4}  {:>15}  {:>12}  {:>12}  {:>12}  {:>16}\n", rank.rank.value,
-                        with_commas(rank.num_parameters), to_gib(rank.state.weights),
-                        to_gib(rank.state.gradients), to_gib(rank.state.optimizer),
-                        with_commas(rank.state.total().value()));
+    text += fmt::format("  {:>4}  {:>15}", rank.rank.value, with_commas(rank.num_parameters));
+    for (const StateColumn& column : columns)
+      text += fmt::format("  {:>10}", to_gib(rank.state.*column.bytes));
+    text += fmt::format("  {:>16}\n", with_commas(rank.state.total().value()));
   }
   return text;
 }
@@ -89,43 +122,54 @@ std::string tensors_table(std::string_view title, const std::vector<SavedTensor>
   return text;
 }
 
-std::string megatron_line(std::string_view what, double bytes, std::string_view note) {
-  return fmt::format("  {:<40}  {:>18}  {:>12.2f} MiB{}\n", what,
-                     with_commas(static_cast<std::int64_t>(bytes)), bytes / (1_MiB).value(), note);
+std::string words(Convention convention) {
+  return wrap(fmt::format("counts: {}", counts(convention)), kWidth, 2) +
+         wrap(fmt::format("leaves out: {}", leaves_out(convention)), kWidth, 2);
 }
 
-std::string megatron_table(const LedgerReport& report) {
-  const bool sp = report.megatron_prints_sp_selective;
-  std::string text = "Megatron's report_theoretical_memory, first stage:\n";
-  text += megatron_line("weights and optimizer", report.megatron_resident_bytes, "  printed");
-  text += megatron_line("activations, SP and selective recompute",
-                        report.megatron_sp_selective_bytes, sp ? "  printed" : "");
-  text += megatron_line("activations, anything else", report.megatron_without_sp_bytes,
-                        sp ? "" : "  printed");
-  text += "Resident by the exact ledger:\n";
-  for (std::size_t rank = 0; rank < report.exact_resident.size(); ++rank) {
-    text += megatron_line(fmt::format("rank {}", rank),
-                          static_cast<double>(report.exact_resident[rank].value()), "");
+std::string exact_text(const LedgerReport& report) {
+  const Precision precision = report.scenario.train.precision;
+  const ConventionReport& exact = report.conventions.front();
+  std::string text = heading(report.scenario) + "\nConvention exact\n" + words(Convention::exact) +
+                     ranks_table(exact) + stages_table(exact) + "\n";
+  for (const LayerTensors& layer : report.layers) {
+    const bool has_experts = layer.kind == LayerKind::moe;
+    text += tensors_table(has_experts ? "One layer with experts" : "One layer", layer.tensors,
+                          precision) +
+            "\n";
   }
-  return text;
+  return text + tensors_table("Embedding", report.embedding, precision) + "\n" +
+         tensors_table("Head", report.head, precision);
 }
 
-std::string convention_text(const ConventionReport& report) {
-  return fmt::format("\nConvention {}\n  leaves out: {}\n", name(report.convention),
-                     leaves_out(report.convention)) +
-         ranks_table(report) + stages_table(report);
+std::string convention_text(const LedgerReport& report, Convention convention) {
+  const Scenario& scenario = report.scenario;
+  switch (convention) {
+    case Convention::exact:
+      return exact_text(report);
+    case Convention::megatron:
+      return megatron_report_text(scenario);
+    case Convention::korthikanti:
+      return heading(scenario) + "\nConvention korthikanti\n" + words(convention) +
+             korthikanti_text(scenario);
+    case Convention::train_ledger:
+      return train_ledger_text(scenario,
+                               train_ledger_step(scenario, report.options.observed_step_s));
+    case Convention::calculator:
+      return heading(scenario) + "\nConvention calculator\n" + words(convention) +
+             calculator_text(scenario, report.options.nccl_buffer);
+  }
+  PIPELEDGER_CHECK(false, "convention={}", static_cast<int>(convention));
+  return {};
 }
 
 }  // namespace
 
 std::string to_text(const LedgerReport& report) {
-  const Precision precision = report.scenario.train.precision;
-  std::string text = heading(report.scenario);
-  for (const ConventionReport& convention : report.conventions) text += convention_text(convention);
-  text += "\n" + tensors_table("One layer", report.layer, precision);
-  text += "\n" + tensors_table("Embedding", report.embedding, precision);
-  text += "\n" + tensors_table("Head", report.head, precision);
-  text += "\n" + megatron_table(report);
+  if (report.side_by_side) return heading(report.scenario) + "\n" + to_text(*report.side_by_side);
+  std::string text;
+  for (const ConventionReport& each : report.conventions)
+    text += convention_text(report, each.convention);
   return text;
 }
 

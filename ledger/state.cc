@@ -1,9 +1,11 @@
 #include "ledger/state.h"
 
 #include <cmath>
+#include <optional>
 
 #include "ledger/buffers.h"
-#include "ledger/conventions.h"
+#include "ledger/conventions/calculator.h"
+#include "ledger/conventions/megatron.h"
 #include "ledger/fsdp.h"
 #include "ledger/optimizer.h"
 #include "ledger/shape.h"
@@ -90,6 +92,17 @@ StateBytes exact_state(const Scenario& scenario, const Buffers& buffers,
   return state;
 }
 
+/// The conventions that count a rank's state themselves.
+std::optional<StateBytes> state_by_convention(const Scenario& scenario, Rank rank) {
+  const Convention convention = scenario.sim.convention;
+  if (convention != Convention::megatron && convention != Convention::calculator)
+    return std::nullopt;
+  StateBytes state = convention == Convention::megatron ? megatron_state(scenario, rank)
+                                                        : calculator_state(scenario, rank);
+  if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
+  return state;
+}
+
 }  // namespace
 
 std::int64_t shard(std::int64_t numel, int ways) { return (numel + ways - 1) / ways; }
@@ -129,11 +142,7 @@ OptimizerElements optimizer_elements(const Scenario& scenario,
 }
 
 StateBytes resident_state(const Scenario& scenario, Rank rank) {
-  if (scenario.sim.convention == Convention::megatron) {
-    StateBytes state = megatron_state(scenario, rank);
-    if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};
-    return state;
-  }
+  if (const auto state = state_by_convention(scenario, rank)) return *state;
   return resident_state(scenario, loop_chunks(scenario, stage_layouts(scenario), rank));
 }
 
@@ -146,10 +155,9 @@ std::vector<StateBytes> resident_states(const Scenario& scenario) {
   const Buffers buffers(scenario);
   const std::vector<StageLayout> stages = stage_layouts(scenario);
   for (int rank = 0; rank < scenario.parallel.pipeline_model_parallel_size; ++rank) {
+    const auto state = state_by_convention(scenario, Rank{rank});
     states.push_back(
-        scenario.sim.convention == Convention::megatron
-            ? resident_state(scenario, Rank{rank})
-            : exact_state(scenario, buffers, loop_chunks(scenario, stages, Rank{rank})));
+        state ? *state : exact_state(scenario, buffers, loop_chunks(scenario, stages, Rank{rank})));
   }
   return states;
 }

@@ -14,7 +14,6 @@ void check_modelled(const Scenario& scenario, Findings& findings) {
       {train.defer_embedding_wgrad_compute, "train.defer_embedding_wgrad_compute"},
       {train.transformer_impl == TransformerImpl::local, "train.transformer_impl"},
       {train.fp32_residual_connection, "train.fp32_residual_connection"},
-      {scenario.sim.convention == Convention::calculator, "sim.convention"},
   };
   for (const Feature& feature : features) {
     if (feature.is_used) findings.add(feature.field, "is not modelled; remove it");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "spec/megatron_release.h"
 #include "spec/nearest_legal.h"
 #include "spec/pipeline_layout.h"
 #include "spec/preset.h"
@@ -270,6 +271,15 @@ Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& 
                                              : Runtime::torch;
   sim.engine = static_cast<EngineKind>(written.engine());
   sim.convention = static_cast<Convention>(written.convention());
+  if (written.has_megatron_release()) {
+    const auto release = parse_megatron_release(written.megatron_release());
+    if (!release)
+      findings.add("sim.megatron_release",
+                   fmt::format("'{}' is not a release of Megatron Core whose estimate is known; "
+                               "legal: 0.12.0 to 0.19.0",
+                               written.megatron_release()));
+    sim.megatron_release = release.value_or(sim.megatron_release);
+  }
   sim.overlap_p2p_communication =
       written.has_overlap_p2p_communication()
           ? written.overlap_p2p_communication()

@@ -319,6 +319,9 @@ enum class Runtime { ideal, megatron, torch };
 enum class EngineKind { simgrid, fast };
 /// Whose formula prices the states of the run: our tensor ledger, or a source's own estimate.
 enum class Convention { exact, megatron, korthikanti, train_ledger, calculator };
+/// Releases of Megatron Core at which its memory estimate changed; each stands for those up to the
+/// next.
+enum class MegatronRelease { core_0_12, core_0_15, core_0_16, core_0_17, core_0_18, core_0_19 };
 
 /// A user's own measurement of one layer kind; replaces the roofline.
 struct LayerTimes {
@@ -334,6 +337,7 @@ struct Sim {
   Runtime runtime = Runtime::megatron;
   EngineKind engine = EngineKind::simgrid;
   Convention convention = Convention::exact;
+  MegatronRelease megatron_release = MegatronRelease::core_0_19;  // whose estimate
   bool overlap_p2p_communication = false;  // Megatron: on with VPP, never without
   bool overlap_p2p_communication_warmup_flush = false;
   bool deallocate_pipeline_outputs = true;

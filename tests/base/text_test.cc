@@ -25,6 +25,12 @@ TEST(Text, TimesTakeTheFittingUnit) {
   EXPECT_EQ(to_text(Seconds(89e-6)), "89 us");
 }
 
+TEST(Text, WordsWrapAtTheWidth) {
+  EXPECT_EQ(wrap("one two three", 8), "one two\nthree\n");
+  EXPECT_EQ(wrap("one two  unbreakable", 8, 2), "  one\n  two\n  unbreakable\n");
+  EXPECT_EQ(wrap("", 8), "");
+}
+
 TEST(Text, NearestNameNeedsToBeNear) {
   const std::vector<std::string> fields = {"micro_batch_size", "global_batch_size", "seq_length"};
   EXPECT_EQ(nearest("micro_batchsize", fields), "micro_batch_size");

@@ -56,6 +56,25 @@ TEST(Examples, TheTableOnStdoutIsKnown) {
     expect_golden(name + ".txt", here.run("pipeledger run examples/" + name + ".yaml").out);
 }
 
+TEST(Examples, TheLedgerUnderEveryConventionIsKnown) {
+  Workplace here;
+  for (const auto& [file, arguments] : std::vector<std::pair<std::string, std::string>>{
+           {"source-000-7b.all.txt", "source-000-7b.yaml --convention all"},
+           {"source-000-7b.megatron.txt", "source-000-7b.yaml"},
+           {"source-000-7b.megatron-0.17.1.txt", "source-000-7b.yaml --megatron-release 0.17.1"},
+           {"source-000-7b.korthikanti.txt", "source-000-7b.yaml --convention korthikanti"},
+           {"source-000-7b.sensitivity.txt", "source-000-7b.yaml --sensitivity"},
+           {"source-000-7b.axes.txt", "source-000-7b.yaml --axes"},
+           {"source-004-70b.train-ledger.txt", "source-004-70b.yaml --step-time 4.5"},
+           {"llama3-70b-vpp.all.txt", "llama3-70b-vpp.yaml --convention all"},
+           {"llama3-70b-vpp.calculator.txt",
+            "llama3-70b-vpp.yaml --convention calculator --nccl-buffer 2"}}) {
+    const Outcome outcome = here.run("pipeledger ledger examples/" + arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    expect_golden("ledger/" + file, outcome.out);
+  }
+}
+
 TEST(Examples, EveryCommandTakesEveryOne) {
   Workplace here;
   for (const fs::path& path : scenarios()) {

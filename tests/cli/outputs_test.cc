@@ -55,6 +55,8 @@ TEST(Outputs, OfEveryOtherCommandAreTheSameBytesInEveryRun) {
   here.run("pipeledger run examples/tiny.json -o out");
   for (const std::string command :
        {"ledger examples/tiny.json --convention all", "ledger examples/tiny.json --format json",
+        "ledger examples/tiny.json --axes --format json",
+        "ledger examples/tiny.json --sensitivity --format json",
         "schedule examples/llama3-70b-vpp.yaml", "schedule examples/tiny.json --format json",
         "topology examples/tiny.json", "topology examples/handmade-cluster.yaml --dot -",
         "topology examples/tiny.json --format json", "view out/step.pb --format svg",

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ledger/conventions.h"
+#include "ledger/conventions/korthikanti.h"
 #include "ledger/ledger.h"
 #include "tests/ledger/models.h"
 

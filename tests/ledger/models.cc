@@ -114,6 +114,9 @@ Scenario train_ledger_scenario(const nlohmann::json& args) {
                          : precision == "fp16" ? Precision::fp16
                                                : Precision::bf16;
   made.train.accumulate_allreduce_grads_in_fp32 = precision == "bf16-fp32grad";
+  const std::string optimizer = args["optimizer"];
+  made.train.optimizer = optimizer.starts_with("sgd") ? Optimizer::sgd : Optimizer::adam;
+  made.train.sgd_momentum = optimizer == "sgd-momentum" ? 0.9 : 0;
   made.sim.convention = Convention::train_ledger;
   return made;
 }

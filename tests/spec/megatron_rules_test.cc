@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "spec/megatron_release.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {
@@ -70,6 +71,17 @@ TEST(MegatronRules, LayersThatItsSplitsDivide) {
     const std::string problems = problems_of(record["num_layers"], parallel, p);
     EXPECT_EQ(problems.empty(), record["legal"].get<bool>()) << problems;
   }
+}
+
+TEST(MegatronRelease, AVersionIsThatOfTheLastChangeBeforeIt) {
+  using enum MegatronRelease;
+  EXPECT_EQ(parse_megatron_release("0.12.0"), core_0_12);
+  EXPECT_EQ(parse_megatron_release("0.14.1"), core_0_12);
+  EXPECT_EQ(parse_megatron_release("core_v0.15.0"), core_0_15);
+  EXPECT_EQ(parse_megatron_release("v0.17"), core_0_17);
+  EXPECT_EQ(parse_megatron_release("0.19.0"), core_0_19);
+  for (const char* text : {"", "0", "0.", "0.11.0", "0.20.0", "1.17.0", "0.17.", "0.17.x", "0.-17"})
+    EXPECT_EQ(parse_megatron_release(text), std::nullopt) << text;
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// What the ledger asks of a schedule.
+#pragma once
+
+#include "ledger/side_by_side.h"
+#include "spec/scenario.h"
+
+namespace pipeledger {
+
+/// Over the scenario's own schedule, which it holds. Throws InputError when that cannot be made.
+PeakInFlight peak_in_flight_of(const Scenario& scenario);
+
+}  // namespace pipeledger
