@@ -13,7 +13,8 @@ enum class Category {
   activations,  // what backward needs of the layers, the embedding and the final norm
   logits,       // the output layer's logits and what the loss keeps of them
   p2p_buffers,  // stage inputs and outputs, and their gradients, on their way between ranks
-  workspace,    // lives within one op: recomputed activations, gathered parameters
+  workspace,    // lives within one op: recomputed activations, gathered parameters; and what the
+                // framework keeps for itself from step to step
 };
 
 inline constexpr std::array kCategories = {

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "ledger/overheads.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
@@ -65,7 +66,10 @@ std::string run_step(const RunOptions& options) {
   if (!options.output.empty())
     write_outputs(options.output, draw_outputs(trace, metrics, progress));
   if (options.format == "json") return to_summary_json(trace, metrics);
-  return to_terminal_table(trace, metrics, terminal_width(), colour_wanted());
+  std::vector<Bytes> peaks;
+  for (const RankMetrics& rank : metrics.ranks) peaks.emplace_back(rank.peak_allocated_bytes);
+  return to_terminal_table(trace, metrics, terminal_width(), colour_wanted()) +
+         fit_text(scenario, peaks);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ void output_layer(Tape& tape, TensorId input, TensorId logits) {
           .rows = shape.tokens(),
           .in = shape.h,
           .out = shape.local_vocab,
-          .fp8 = false},
+          .fp8 = false,
+          .is_native = true},
          input, logits);
 }
 
@@ -111,6 +112,8 @@ void copied_loss(Tape& tape, TensorId input, Loss loss) {
           {.name = "cross_entropy.backward", .bytes = Bytes(all * (cast + kLossBackward))}}};
   // In fp32 the softmax is the logits themselves, and becomes their gradient.
   node.overwrites_saved = !copies;
+  // The fused parts write new tensors: the copy is still there when its exponentials are made.
+  if (copies && loss == Loss::native) node.forward_workspace += all * kFp32;
   if (copies) node.outputs.push_back(softmax);
   node.outputs.push_back(wanted);
   loss_collectives(tape, node, loss);
@@ -157,7 +160,8 @@ void fused_loss(Tape& tape, TensorId input) {
           .rows = shape.tokens(),
           .in = shape.h,
           .out = shape.local_vocab,
-          .fp8 = false},
+          .fp8 = false,
+          .is_native = true},
          input, loss);
   TapeNode& node = tape.node(first);
   node.outputs = {loss, sums, wanted};

@@ -107,9 +107,11 @@ void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output) {
   if (cut && layer.mode == LinearMode::column && tape.shape.sequence_parallel) {
     // The gathered input lives in forward and, for the weight's gradient, again in backward,
     // beside the whole gradient of the input that is then scattered.
-    node.forward_workspace += whole_in * element;
+    if (!layer.is_native) {
+      node.forward_workspace += whole_in * element;
+      node.weight_workspace += whole_in * element;
+    }
     node.backward_workspace += whole_in * e;
-    node.weight_workspace += whole_in * element;
     tensor_collective(tape, node.forward_collectives, all_gather, whole_in * e);
     tensor_collective(tape, node.backward_collectives, all_gather, whole_in * e, layer.names.dgrad);
     node.backward_collectives.back().weight = true;

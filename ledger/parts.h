@@ -27,6 +27,9 @@ struct Linear {
   std::int64_t in = 0, out = 0;
   std::int64_t num_gemms = 1;  // experts: as many matrices share the rows
   bool fp8 = true;             // under train.fp8: an FP8 GEMM
+  /// Megatron's own layer, not Transformer Engine's: it gathers its input into a buffer that stays
+  /// (framework_buffers.h).
+  bool is_native = false;
 };
 /// Records the layer's GEMMs and collectives; it keeps its input, with FP8 as a copy of its own.
 void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output);

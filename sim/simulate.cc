@@ -9,6 +9,7 @@
 #include "base/problem.h"
 #include "base/text.h"
 #include "ledger/conventions.h"
+#include "ledger/framework_buffers.h"
 #include "ledger/ledger.h"
 #include "schedules/schedule.h"
 #include "sim/collectives.h"
@@ -115,7 +116,7 @@ RankPlan make_rank(const Scenario& scenario, const Schedule& schedule,
   plan.resident[static_cast<std::size_t>(Category::optimizer)] = state.optimizer;
   if (scenario.sim.convention == Convention::exact) {
     plan.resident[static_cast<std::size_t>(Category::workspace)] =
-        dummy_gradient_bytes(scenario, chunks);
+        total(persistent_buffers(scenario, chunks));
   }
   const Gpu& gpu = scenario.cluster.gpu;
   plan.optimizer_time = scenario.sim.optimizer_time.value_or(

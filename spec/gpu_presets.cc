@@ -22,6 +22,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 2039
       compute_efficiency: 0.78
       memory_efficiency: 0.854
+      compute_capability: 80
     )"},
     // NVIDIA H100 SXM data sheet: 989.5 dense bf16 (the sheet's 1,979 is with sparsity), 67 fp32
     // outside the tensor cores, 3,350 GB/s; the driver reports 85,520,809,984 bytes.
@@ -37,6 +38,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 3350
       compute_efficiency: 0.70
       memory_efficiency: 0.768
+      compute_capability: 90
     )"},
     // The same chip with 40 GB: 1,555 GB/s; nvidia-smi reports 40,960 MiB.
     Preset{"a100-40gb", R"(
@@ -47,6 +49,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 1555
       compute_efficiency: 0.78
       memory_efficiency: 0.854
+      compute_capability: 80
     )"},
     // NVIDIA V100 SXM2 data sheet: 125 dense fp16 (it has no bf16 tensor cores), 15.7 fp32, 900
     // GB/s,
@@ -60,6 +63,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 900
       compute_efficiency: 0.74
       memory_efficiency: 0.854
+      compute_capability: 70
     )"},
     // H100's chip with 4,800 GB/s of HBM3e; nvidia-smi reports 143,771 MiB. 0.70 as H100's.
     // 0.848: STREAM triad, 4,070 of 4,800 GB/s (TileOPs).
@@ -72,6 +76,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 4800
       compute_efficiency: 0.70
       memory_efficiency: 0.848
+      compute_capability: 90
     )"},
     // NVIDIA B200: 2,250 dense bf16, 80 fp32, 8,000 GB/s; nvidia-smi reports 183,359 MiB.
     // 0.49: the large GEMMs of SimuMax's B200 table under sustained load (0.645 at their best).
@@ -85,6 +90,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 8000
       compute_efficiency: 0.49
       memory_efficiency: 0.666
+      compute_capability: 100
     )"},
     // Half of a GB200 superchip: 2,500 dense bf16, 80 fp32, 186 GB at 8,000 GB/s; what the driver
     // reports is not published. Efficiencies as B200's.
@@ -97,6 +103,7 @@ constexpr std::array kPresets = {
       memory_bandwidth_GBps: 8000
       compute_efficiency: 0.49
       memory_efficiency: 0.666
+      compute_capability: 100
     )"},
 };
 

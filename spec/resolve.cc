@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/text.h"
@@ -74,6 +75,7 @@ Gpu resolve_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written, Findi
   gpu.memory_bandwidth = from_GBps(g.memory_bandwidth_gbps());
   gpu.compute_efficiency = g.compute_efficiency();
   gpu.memory_efficiency = g.memory_efficiency();
+  if (g.has_compute_capability()) gpu.compute_capability = g.compute_capability();
   return gpu;
 }
 
@@ -297,6 +299,9 @@ Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& 
   sim.head_times =
       resolve_times(written.has_head_times(), written.head_times(), "sim.head_times", findings);
   if (written.has_optimizer_ms()) sim.optimizer_time = from_ms(written.optimizer_ms());
+  if (written.has_cublas_workspace_mib()) {
+    sim.cublas_workspace = Bytes(std::llround(written.cublas_workspace_mib() * 1048576));
+  }
   return sim;
 }
 

@@ -267,6 +267,7 @@ struct Gpu {
   BytesPerSecond memory_bandwidth{};
   double compute_efficiency = 0;  // share of peak that a large GEMM reaches
   double memory_efficiency = 0;   // share of the memory bandwidth that a streaming kernel reaches
+  int compute_capability = 90;    // major and minor in one: 80, 90, 100
 
   bool operator==(const Gpu&) const = default;
 };
@@ -345,6 +346,7 @@ struct Sim {
   bool fold_replicas = true;  // play one of the data-parallel replicas for all
   std::optional<LayerTimes> embedding_times, layer_times, head_times;
   std::optional<Seconds> optimizer_time;
+  std::optional<Bytes> cublas_workspace;  // of one handle; nullopt: PyTorch's default for the GPU
 
   bool operator==(const Sim&) const = default;
 };

@@ -17,8 +17,8 @@ struct Prediction {
   std::string refused;  // why the scenario cannot be simulated; empty: it was
 };
 
-/// Simulates a scenario (JSON) in a process of its own, since SimGrid has one clock a process.
-/// `name` names it in messages. Throws RunError when that process dies.
+/// Simulates a scenario (JSON) without contention, which leaves memory as it is. `name` names it in
+/// messages.
 Prediction predict(const std::string& scenario, const std::string& name);
 
 }  // namespace pipeledger

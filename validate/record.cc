@@ -33,9 +33,10 @@ constexpr Figure kFigures[] = {
     {"peak_alloc_gib_max_rank", MemoryKind::allocated, kGib, {}},
     {"peak_reserved_gib_max_rank", MemoryKind::reserved, kGib, {}},
     {"peak_alloc_gb_max_reported", MemoryKind::allocated, kGb, {}},
-    {"peak_mem_gb_max_rank", MemoryKind::unstated, kGb, {}},
-    {"peak_mem_gb_max", MemoryKind::unstated, kGb, {}},
-    {"peak_mem_gb", MemoryKind::unstated, kGb, {}},
+    // "GB" as PyTorch's logs and nvidia-smi are read: 2^30 bytes.
+    {"peak_mem_gb_max_rank", MemoryKind::unstated, kGib, {}},
+    {"peak_mem_gb_max", MemoryKind::unstated, kGib, {}},
+    {"peak_mem_gb", MemoryKind::unstated, kGib, {}},
     {"peak_alloc_gib_rank0", MemoryKind::allocated, kGib, {Which::given, 0}},
     {"peak_alloc_gb_rank0", MemoryKind::allocated, kGb, {Which::given, 0}},
 };

@@ -16,5 +16,8 @@ struct RecordScenario {
 
 /// No key of the record is passed over: one that has no meaning here is a reason to skip it.
 RecordScenario record_scenario(const nlohmann::json& record);
+/// The same of a record whose train.megatron_args hold the flags of the run: read as
+/// `pipeledger run -- FLAGS` would.
+RecordScenario megatron_record_scenario(const nlohmann::json& record);
 
 }  // namespace pipeledger

@@ -21,7 +21,7 @@ std::vector<Record> read(const json& change = json::object()) {
   json record = json::parse(R"({
     "id": "small", "family": "test",
     "model": {"h": 1024, "L": 4, "a": 8, "g": 8, "ffn": 4096, "V": 1000, "S": 512, "act": "swiglu",
-              "norm": "rmsnorm", "tied": false},
+              "norm": "rmsnorm", "tied": false, "dropout": 0},
     "parallel": {"tp": 2, "pp": 2, "dp": 2, "sp": true},
     "train": {"micro_batch": 1, "num_microbatches": 4, "precision": "bf16", "recompute": "none",
               "dist_opt": true, "flash_attn": true},
@@ -81,11 +81,36 @@ TEST(Record, IsSkippedWithItsReasonAndNeverSilently) {
   EXPECT_EQ(reason({{"train", {{"micro_batch", nullptr}}}}), "train.micro_batch is not known");
   EXPECT_EQ(reason({{"train", {{"rampup", 3}}}}),
             "train.rampup: 3 has no counterpart in a scenario");
+  EXPECT_EQ(reason({{"unknown", {"micro_batch (4?)"}}}),
+            "the source leaves open: micro_batch (4?)");
   EXPECT_EQ(reason({{"train", {{"precision", "int4"}}}}), "train.precision is int4");
   EXPECT_EQ(reason({{"parallel", {{"schedule", "wave"}}}}), "parallel.schedule is wave");
   EXPECT_EQ(
       reason({{"measured", {{"iter_time_s", nullptr}, {"peak_alloc_gib_max_rank", nullptr}}}}),
       "no memory and no step time is measured");
+}
+
+TEST(Record, WithItsWholeCommandLineIsReadAsMegatronWould) {
+  const std::vector<Record> records = read({{"train",
+                                             {{"megatron_args",
+                                               {{"--num-layers", 4},
+                                                {"--hidden-size", 1024},
+                                                {"--num-attention-heads", 8},
+                                                {"--seq-length", 512},
+                                                {"--max-position-embeddings", 512},
+                                                {"--micro-batch-size", 1},
+                                                {"--global-batch-size", 8},
+                                                {"--tensor-model-parallel-size", 2},
+                                                {"--pipeline-model-parallel-size", 2},
+                                                {"--bf16", true},
+                                                {"--swiglu", false}}},
+                                              {"env", {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}}}}}});
+  ASSERT_EQ(records.front().skipped, "");
+  const Scenario scenario = parse_scenario(records.front().scenario, "json", "small.json");
+  EXPECT_EQ(scenario.parallel.data_parallel_size, 2);
+  EXPECT_EQ(scenario.model.vocab_size, 1000);
+  EXPECT_FALSE(scenario.model.swiglu);
+  EXPECT_EQ(scenario.sim.cublas_workspace, 32_MiB);
 }
 
 TEST(Record, OfAnUnknownDeviceComparesNoTime) {

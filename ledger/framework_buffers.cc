@@ -1,0 +1,98 @@
+#include "ledger/framework_buffers.h"
+
+#include <algorithm>
+
+#include "ledger/shape.h"
+
+namespace pipeledger {
+namespace {
+
+constexpr Bytes kOneKib{1024};
+constexpr int kNumGroupedGemmStreams = 4;  // TE common/util/multi_stream.cpp
+constexpr int kNumCublasHandles = 2;       // of the threads that run forward and backward
+
+Bytes te_gemm_workspace(const Gpu& gpu) {
+  return gpu.compute_capability >= 90 ? 32_MiB + kOneKib : 4_MiB;
+}
+
+/// PyTorch's default of CUBLAS_WORKSPACE_CONFIG: 32 MiB on Hopper, :4096:2:16:8 elsewhere (2.13
+/// counts Blackwell as Hopper; up to 2.10, which SimuMax ran, it does not).
+Bytes cublas_workspace(const Scenario& scenario) {
+  if (scenario.sim.cublas_workspace) return *scenario.sim.cublas_workspace;
+  const bool is_hopper = scenario.cluster.gpu.compute_capability == 90;
+  return is_hopper ? 32_MiB : 8320_KiB;
+}
+
+/// Megatron's global memory buffer "mpu".
+Bytes gathered_output_layer_input(const Scenario& scenario) {
+  const Shape shape = shape_of(scenario);
+  return shape.sequence_parallel ? Bytes(shape.tokens() * shape.h * shape.element) : Bytes{};
+}
+
+/// Each chunk but the model's first holds the gradient of its last input, through the input's .grad
+/// and a local variable of the schedule, until the next backward has made another.
+Bytes last_input_gradients(const Scenario& scenario, const std::vector<StageLayout>& stages) {
+  if (scenario.parallel.pipeline_model_parallel_size == 1) return Bytes{};
+  const auto num_received = std::count_if(stages.begin(), stages.end(),
+                                          [](const StageLayout& s) { return !s.embedding; });
+  return num_received * p2p_message_bytes(scenario);
+}
+
+Bytes rotary_table(const Scenario& scenario) {
+  const Model& model = scenario.model;
+  if (model.learned_position_embeddings) return Bytes{};
+  const std::int64_t width = model.mla ? model.mla->qk_pos_emb_head_dim : model.kv_channels;
+  return Bytes(scenario.train.seq_length / scenario.parallel.context_parallel_size * width * 4);
+}
+
+}  // namespace
+
+std::vector<StageLayout> stages_of(const Scenario& scenario, Rank rank) {
+  const std::vector<StageLayout> all = stage_layouts(scenario);
+  const auto p = static_cast<std::size_t>(scenario.parallel.pipeline_model_parallel_size);
+  std::vector<StageLayout> stages;
+  for (std::size_t s = rank.index(); s < all.size(); s += p) stages.push_back(all[s]);
+  return stages;
+}
+
+std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
+                                                 const std::vector<StageLayout>& stages) {
+  const Train& train = scenario.train;
+  const auto any = [&](auto holds) { return std::any_of(stages.begin(), stages.end(), holds); };
+  const bool has_layers =
+      any([](const StageLayout& s) { return s.num_layers + s.num_mtp_layers > 0; });
+  const bool has_head = any([](const StageLayout& s) { return s.head; });
+  const bool is_te = train.transformer_impl == TransformerImpl::transformer_engine;
+  std::vector<PersistentBuffer> buffers;
+  const auto add = [&](std::string_view name, Bytes bytes, std::string_view source) {
+    if (bytes != Bytes{}) buffers.push_back({name, bytes, source});
+  };
+  add("stand-ins of weights' gradients", dummy_gradient_bytes(scenario, stages),
+      "TE get_dummy_wgrad");
+  if (is_te && has_layers) {
+    const bool grouped = scenario.model.moe && train.moe_grouped_gemm;
+    add("Transformer Engine GEMM workspace",
+        te_gemm_workspace(scenario.cluster.gpu) * (grouped ? 1 + kNumGroupedGemmStreams : 1),
+        "TE get_cublas_workspace");
+  }
+  if (has_head || (!is_te && has_layers)) {
+    add("cuBLAS workspaces of PyTorch", cublas_workspace(scenario) * kNumCublasHandles,
+        "PyTorch CublasHandlePool.cpp");
+  }
+  if (has_head) {
+    add("gathered input of the output layer", gathered_output_layer_input(scenario),
+        "get_global_memory_buffer, mpu");
+  }
+  add("gradient of the last stage input", last_input_gradients(scenario, stages),
+      "input_tensor_grad, decoder.input_tensor");
+  if (has_layers) add("rotary table", rotary_table(scenario), "rotary_pos_embedding.py");
+  return buffers;
+}
+
+Bytes total(const std::vector<PersistentBuffer>& buffers) {
+  Bytes sum{};
+  for (const PersistentBuffer& buffer : buffers) sum += buffer.bytes;
+  return sum;
+}
+
+}  // namespace pipeledger

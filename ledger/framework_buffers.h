@@ -1,0 +1,35 @@
+// What the framework allocates once and keeps: inside torch's allocated bytes, beside the model's
+// tensors.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ledger/ledger.h"
+
+namespace pipeledger {
+
+struct PersistentBuffer {
+  std::string_view name;
+  Bytes bytes{};
+  std::string_view source;
+};
+
+/// Of a rank that holds these stages, from its first backward on:
+/// - Stand-ins of the weights' gradients (dummy_gradient_bytes).
+/// - TE's GEMM workspace: 32 MiB + 1 KiB from sm90 on, 4 MiB before; for grouped GEMMs 4 more.
+/// - PyTorch's cuBLAS workspaces, one a handle; forward's and backward's threads have a handle each
+///   as soon as PyTorch runs a GEMM there: the output layer, or all of transformer_impl local.
+/// - With sequence parallelism, the output layer's gathered input: Megatron's own linear layers
+///   gather into one buffer that stays.
+/// - The gradient of each chunk's last input, where a stage before sends one.
+/// - The rotary table: s/c x width in fp32.
+/// Checked to 3.5 KiB on a recorded run (docs/model.md).
+std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
+                                                 const std::vector<StageLayout>& stages);
+Bytes total(const std::vector<PersistentBuffer>& buffers);
+
+/// The stages of a rank, chunk by chunk.
+std::vector<StageLayout> stages_of(const Scenario& scenario, Rank rank);
+
+}  // namespace pipeledger

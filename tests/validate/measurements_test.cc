@@ -1,0 +1,35 @@
+// How near the predictions come to published measurements: the bars that hold.
+#include <gmock/gmock.h>
+
+#include "base/file.h"
+#include "validate/validation.h"
+
+namespace pipeledger {
+namespace {
+
+ErrorSummary errors(const std::string& file, const std::string& figure) {
+  const std::string path = PIPELEDGER_SOURCE_DIR "/" + file;
+  const Validation validation = validate(read_records(read_file(path), file));
+  for (const FamilySummary& family : validation.families) {
+    if (family.figure == figure) return family.errors;
+  }
+  ADD_FAILURE() << "no " << figure << " in " << file << '\n' << to_text(validation);
+  return {};
+}
+
+// SimuMax v1.2: slices of Llama-3 70B and 405B, DeepSeek-V2 and -V3 on 8 B200, every rank.
+TEST(Measurements, PeaksOfSimuMaxAreMetWithinHalfAPercent) {
+  const ErrorSummary allocated = errors("examples/simumax-b200.jsonl", "allocated");
+  EXPECT_EQ(allocated.count, 120);
+  EXPECT_LE(allocated.mean, 0.005);
+  EXPECT_LE(std::abs(allocated.worst), 0.015);
+}
+
+// Megatron-LM's functional tests of dense GPTs: exact bytes of the last rank.
+TEST(Measurements, PeaksOfMegatronsTestsAreMetWithinAPercentInTheMedian) {
+  const ErrorSummary allocated = errors("tests/data/validate/megatron_ci_gpt.jsonl", "allocated");
+  EXPECT_LE(allocated.median, 0.01);
+}
+
+}  // namespace
+}  // namespace pipeledger

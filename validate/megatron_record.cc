@@ -1,0 +1,149 @@
+// Records that carry the whole command line of a Megatron-LM run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/problem.h"
+#include "spec/scenario.h"
+#include "validate/record_scenario.h"
+
+namespace pipeledger {
+namespace {
+
+using nlohmann::json;
+
+struct Launch {
+  std::vector<std::string> words;  // torchrun ... pretrain_gpt.py --flags
+  std::vector<Override> overrides;
+  std::vector<std::string> assumed;
+};
+
+void append_flags(const json& arguments, std::vector<std::string>& words) {
+  for (const auto& [flag, value] : arguments.items()) {
+    if (value.is_boolean() && !value.get<bool>()) continue;
+    words.push_back(flag);
+    if (value.is_boolean()) continue;
+    // Several values of one flag stand in one string, some in brackets: "[mlp moe_act]".
+    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (text.starts_with('[') && text.ends_with(']') && flag.ends_with("-modules")) {
+      text = text.substr(1, text.size() - 2);
+    }
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find(' ', at), text.size());
+      if (end > at) words.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+}
+
+bool is_world_unknown(const json& record) {
+  const json& hardware = record.at("hardware");
+  return !hardware.contains("n_gpus") || hardware.at("n_gpus").is_null();
+}
+
+/// The tests' GPUs where the record does not say: whole nodes that hold one replica.
+int assumed_gpus(const json& parallel, int per_node) {
+  const int replica = parallel.value("tp", 1) * parallel.value("pp", 1) * parallel.value("cp", 1);
+  return (replica + per_node - 1) / per_node * per_node;
+}
+
+void set_world(const json& record, Launch& launch) {
+  const json& hardware = record.at("hardware");
+  const int per_node = hardware.value("gpus_per_node", 8);
+  int num_gpus = 0;
+  if (!is_world_unknown(record)) {
+    num_gpus = hardware.at("n_gpus").get<int>();
+  } else {
+    num_gpus = assumed_gpus(record.at("parallel"), per_node);
+    launch.assumed.push_back(
+        fmt::format("{} GPUs: unknown; whole nodes for one replica", num_gpus));
+  }
+  const int on_node = std::min(num_gpus, per_node);
+  launch.words = {"torchrun",
+                  "--nproc_per_node",
+                  std::to_string(on_node),
+                  "--nnodes",
+                  std::to_string(num_gpus / on_node),
+                  "pretrain_gpt.py"};
+  const std::string gpu = hardware.value("gpu", "");
+  launch.overrides.push_back({"cluster.preset", gpu.starts_with("GB200")  ? "gb200-nvl72"
+                                                : gpu.starts_with("H100") ? "dgx-h100"
+                                                                          : "dgx-a100"});
+  launch.overrides.push_back({"cluster.gpus_per_node", std::to_string(on_node)});
+  launch.overrides.push_back({"cluster.nics_per_node", std::to_string(on_node)});
+  launch.overrides.push_back({"cluster.nodes", std::to_string(num_gpus / on_node)});
+}
+
+void set_vocabulary(const json& record, Launch& launch) {
+  const json& arguments = record.at("train").at("megatron_args");
+  if (arguments.contains("--vocab-size")) return;
+  // GPT2BPETokenizer: with it the state of the tests of 12 layers is met to the block.
+  const int vocab = record.at("model").value("V", 50257);
+  if (!record.at("model").contains("V")) {
+    launch.assumed.push_back(fmt::format("model.vocab_size {}: unknown; GPT-2's", vocab));
+  }
+  launch.overrides.push_back({"model.vocab_size", std::to_string(vocab)});
+}
+
+void set_environment(const json& record, Launch& launch) {
+  const json& train = record.at("train");
+  if (!train.contains("env") || !train.at("env").is_object()) return;
+  if (train.at("env").value("CUBLAS_WORKSPACE_CONFIG", "") == ":4096:8") {
+    launch.overrides.push_back({"sim.cublas_workspace_mib", "32"});
+  }
+}
+
+std::string why_not_a_decoder(const std::string& name) {
+  for (const auto& [prefix, what] :
+       {std::pair{"bert", "BERT"}, std::pair{"t5", "T5"}, std::pair{"mamba", "Mamba"},
+        std::pair{"nemotron", "a hybrid of Mamba and attention"}}) {
+    if (name.starts_with(prefix)) return fmt::format("{} is no decoder of one kind of layer", what);
+  }
+  return "";
+}
+
+}  // namespace
+
+RecordScenario megatron_record_scenario(const nlohmann::json& record) {
+  const std::string other = why_not_a_decoder(record.at("model").value("name", ""));
+  if (!other.empty()) return {.skipped = other};
+  const json& arguments = record.at("train").at("megatron_args");
+  if (arguments.contains("--cuda-graph-impl")) {
+    return {.skipped = "--cuda-graph-impl: the private pools of CUDA graphs are not modelled"};
+  }
+  // Tests of a release run on many nodes, the others on one.
+  const bool is_release = record.at("id").get<std::string>().find("release") != std::string::npos;
+  if (is_release && is_world_unknown(record) && arguments.contains("--use-distributed-optimizer")) {
+    return {.skipped = "the number of GPUs is not known, and the optimizer is sharded over them"};
+  }
+  Launch launch;
+  set_world(record, launch);
+  set_vocabulary(record, launch);
+  set_environment(record, launch);
+  append_flags(arguments, launch.words);
+  if (!arguments.contains("--max-position-embeddings")) {
+    const std::string rows = arguments.at("--seq-length").dump();
+    launch.words.insert(launch.words.end(), {"--max-position-embeddings", rows});
+    launch.assumed.push_back(
+        fmt::format("--max-position-embeddings {}: unknown; the sequence", rows));
+  }
+  if (arguments.contains("--multi-latent-attention") &&
+      !arguments.contains("--position-embedding-type")) {
+    launch.words.insert(launch.words.end(), {"--position-embedding-type", "rope"});
+    launch.assumed.push_back("--position-embedding-type rope: latent attention has it");
+  }
+  try {
+    const LoadedScenario loaded = load_megatron({.flags = launch.words}, launch.overrides);
+    return {.text = loaded.json, .assumed = std::move(launch.assumed)};
+  } catch (const InputError& error) {
+    std::string reasons;
+    for (const Problem& problem : error.problems()) {
+      reasons +=
+          fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", problem.field, problem.message);
+    }
+    return {.skipped = reasons};
+  }
+}
+
+}  // namespace pipeledger
