@@ -20,11 +20,17 @@ Plan& also(Plan& plan, const std::string& path, const std::string& value) {
   return plan;
 }
 
+/// A field that the change makes idle or wrong, where it is written.
+Plan& clear(Plan& plan, const Scenario& scenario, const std::string& path) {
+  if (scenario.positions.contains(path)) also(plan, path, "null");
+  return plan;
+}
+
 /// As the distributed optimizer does, if nothing is sharded yet.
 Plan shard_the_optimizer(const Scenario& scenario, Plan plan) {
   if (scenario.train.sharding != Sharding::no_shard) return plan;
   also(plan, "train.use_distributed_optimizer", "true");
-  return also(plan, "train.data_parallel_sharding_strategy", "null");
+  return clear(plan, scenario, "train.data_parallel_sharding_strategy");
 }
 
 /// Takes the ranks of a larger axis from the replicas, or, where they do not suffice, from more
@@ -35,10 +41,9 @@ Plan multiply_axis(const Scenario& scenario, const std::string& path, int size, 
   if (d % factor == 0) return also(plan, "parallel.data_parallel_size", std::to_string(d / factor));
   plan.note = fmt::format("on {} times the GPUs", factor);
   also(plan, "parallel.data_parallel_size", std::to_string(d));
-  return also(plan, "cluster.nodes",
-              scenario.positions.contains("cluster.nodes")
-                  ? std::to_string(factor * scenario.cluster.nodes)
-                  : "null");
+  if (scenario.positions.contains("cluster.nodes"))
+    also(plan, "cluster.nodes", std::to_string(factor * scenario.cluster.nodes));
+  return plan;
 }
 
 Plan halve_micro_batch(const Scenario& scenario) {
@@ -52,9 +57,9 @@ Plan double_micro_batch(const Scenario& scenario) {
   return set("train.micro_batch_size", std::to_string(2 * scenario.train.micro_batch_size));
 }
 
-Plan without_full(Plan plan) {
-  also(plan, "train.recompute_method", "null");
-  return also(plan, "train.recompute_num_layers", "null");
+Plan without_full(const Scenario& scenario, Plan plan) {
+  clear(plan, scenario, "train.recompute_method");
+  return clear(plan, scenario, "train.recompute_num_layers");
 }
 
 Plan recompute_selective(const Scenario& scenario) {
@@ -69,7 +74,7 @@ Plan recompute_full(const Scenario& scenario) {
   if (scenario.train.recompute_granularity == RecomputeGranularity::full)
     return idle("is on already");
   Plan plan = set("train.recompute_granularity", "full");
-  also(plan, "train.recompute_modules", "null");
+  clear(plan, scenario, "train.recompute_modules");
   also(plan, "train.recompute_method", "uniform");
   return also(plan, "train.recompute_num_layers", "1");
 }
@@ -77,10 +82,10 @@ Plan recompute_full(const Scenario& scenario) {
 Plan recompute_less(const Scenario& scenario) {
   switch (scenario.train.recompute_granularity) {
     case RecomputeGranularity::full:
-      return without_full(set("train.recompute_granularity", "selective"));
+      return without_full(scenario, set("train.recompute_granularity", "selective"));
     case RecomputeGranularity::selective: {
       Plan plan = set("train.recompute_granularity", "none");
-      return also(plan, "train.recompute_modules", "null");
+      return clear(plan, scenario, "train.recompute_modules");
     }
     case RecomputeGranularity::none:
       break;
@@ -149,7 +154,7 @@ Plan zero3(const Scenario& scenario) {
   if (scenario.parallel.data_context_parallel_size() == 1)
     return idle("there is one replica: nothing to share over");
   Plan plan = set("train.data_parallel_sharding_strategy", "optim_grads_params");
-  also(plan, "train.use_distributed_optimizer", "null");
+  clear(plan, scenario, "train.use_distributed_optimizer");
   return plan;
 }
 
@@ -192,6 +197,11 @@ Plan overlap_p2p(const Scenario& scenario) {
   return set("sim.overlap_p2p_communication", "true");
 }
 
+Plan set_chunks(const Scenario& scenario, int chunks) {
+  Plan plan = set("parallel.virtual_pipeline_model_parallel_size", std::to_string(chunks));
+  return clear(plan, scenario, "parallel.num_layers_per_virtual_pipeline_stage");
+}
+
 /// The next number of chunks that the layers of a rank divide into.
 Plan more_chunks(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
@@ -200,10 +210,22 @@ Plan more_chunks(const Scenario& scenario) {
   const int layers = scenario.model.num_layers / p;
   for (int v = parallel.virtual_pipeline_model_parallel_size + 1; v <= layers; ++v) {
     if (scenario.model.num_layers % (p * v) != 0) continue;
-    Plan plan = set("parallel.virtual_pipeline_model_parallel_size", std::to_string(v));
-    return also(plan, "parallel.num_layers_per_virtual_pipeline_stage", "null");
+    return set_chunks(scenario, v);
   }
   return idle("every layer is a chunk already");
+}
+
+/// Small chunks take the least memory that interleaving can, and the smallest bubble; below two
+/// layers their messages begin to cost more than that.
+Plan chunks_of_two_layers(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  const int p = parallel.pipeline_model_parallel_size;
+  if (p == 1) return idle("there is no pipeline");
+  const int v = scenario.model.num_layers / (2 * p);
+  if (v < 2 || scenario.model.num_layers % (2 * p) != 0)
+    return idle("the layers of a rank are not pairs");
+  if (v <= parallel.virtual_pipeline_model_parallel_size + 1) return idle("chunks are as small");
+  return set_chunks(scenario, v);
 }
 
 /// More microbatches for the same batch come from fewer replicas: half the tensor group's worth is
@@ -254,6 +276,7 @@ const std::vector<Remedy>& remedies(Symptom symptom) {
       {"overlap p2p", overlap_p2p},
       {"double micro_batch_size", double_micro_batch},
       {"more chunks (VPP)", more_chunks},
+      {"chunks of 2 layers (VPP)", chunks_of_two_layers},
       {"halve PP", halve_pipeline},
       {"recompute less", recompute_less},
   };
