@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "schedules/formats.h"
 
 namespace pipeledger {
 namespace {
@@ -66,7 +68,7 @@ Schedule from_flags(const Options& options) {
 }
 
 Schedule from_file(const std::filesystem::path& file) {
-  return parse_schedule(read_file(file), file.string());
+  return read_schedule(read_file(file), file.string());
 }
 
 Schedule schedule_of(const Options& options) {
@@ -98,7 +100,9 @@ std::string registry_table() {
 }
 
 std::string form(const Schedule& schedule, const Options& options) {
-  if (options.format == "text") return to_text(schedule);
+  for (const ScheduleFormat& format : schedule_formats()) {
+    if (options.format == format.name) return format.write(schedule);
+  }
   if (options.format == "json") return to_json(schedule);
   if (options.format == "grid") {
     const std::vector<int>& times = options.times;
@@ -134,7 +138,8 @@ void add_sources(CLI::App& command, Options& options) {
     command.get_option(option)->group("");
   CLI::Option* name =
       command.add_option("--name", options.name, "A schedule of the registry")->type_name("NAME");
-  command.add_option("--file", options.file, "A written schedule: a line a rank, ops as in 2F0")
+  command
+      .add_option("--file", options.file, "A written schedule: text, PyTorch CSV or VppSim JSON")
       ->type_name("FILE")
       ->excludes(name)
       ->excludes(scenario);
@@ -183,8 +188,10 @@ void add_schedule_command(CLI::App& app) {
   for (const char* source : {"SCENARIO", "--name", "--file"})
     list->excludes(command->get_option(source));
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
-  add_format_option(*command, options->format, {"table", "text", "grid", "json"},
-                    "table, text (for --file), grid, json");
+  std::vector<std::string> formats = {"table", "grid", "json"};
+  for (const ScheduleFormat& format : schedule_formats()) formats.emplace_back(format.name);
+  add_format_option(*command, options->format, formats, "As " + join(formats));
+  command->get_option("--validate")->excludes(command->get_option("--format"));
   command
       ->add_option("--times", options->times, "Columns of F, B, I, W in the grid (default: 1 each)")
       ->delimiter(',')
