@@ -33,8 +33,7 @@ struct Options {
 
 Schedule from_scenario(const ScenarioOptions& options) {
   const Scenario scenario = load(options);
-  return with_positions(
-      scenario, [&] { return make_schedule(scenario.sim.schedule, schedule_shape(scenario)); });
+  return with_positions(scenario, [&] { return make_schedule(scenario); });
 }
 
 /// Problems name the flags instead of the scenario's fields.

@@ -125,6 +125,10 @@ const ScheduleEntry& find_schedule(std::string_view name);
 /// schedule that is not planned from them.
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape);
 
+/// The scenario's own: by name, or from sim.schedule_file. Throws InputError for what either finds
+/// wrong, and for a file whose ranks, stages, microbatches or slices are not the scenario's.
+Schedule make_schedule(const Scenario& scenario);
+
 /// GPipe (Huang et al. 2019): every forward, then every backward, in the order of the forwards.
 /// Peak in flight: m on every rank.
 std::vector<Problem> check_gpipe(const ScheduleShape& shape);

@@ -19,8 +19,11 @@ ScheduleShape schedule_shape(const Scenario& scenario) {
                                  with_commas(num_microbatches), with_commas(kMaxOps))}});
   }
   const Parallel& parallel = scenario.parallel;
-  return {parallel.pipeline_model_parallel_size, parallel.virtual_pipeline_model_parallel_size,
-          static_cast<int>(num_microbatches), parallel.microbatch_group_size_per_vp_stage};
+  return {.num_ranks = parallel.pipeline_model_parallel_size,
+          .num_chunks = parallel.virtual_pipeline_model_parallel_size,
+          .num_microbatches = static_cast<int>(num_microbatches),
+          .microbatch_group_size_per_vp_stage = parallel.microbatch_group_size_per_vp_stage,
+          .num_slices = scenario.sim.num_seq_splits};
 }
 
 std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward) {

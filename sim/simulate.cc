@@ -243,7 +243,7 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   const int num_tensor = fold ? 1 : parallel.tensor_model_parallel_size;
   const ScheduleShape shape = schedule_shape(scenario);
   check_num_ops(shape, std::int64_t{num_data} * num_context * num_tensor);
-  Plan plan{.schedule = make_schedule(scenario.sim.schedule, shape)};
+  Plan plan{.schedule = make_schedule(scenario)};
   const Schedule& schedule = plan.schedule;
 
   const std::vector<StageLayout> layouts = stage_layouts(scenario);

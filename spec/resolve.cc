@@ -264,10 +264,34 @@ bool megatron_has(std::string_view schedule) {
   return schedule == "1f1b" || schedule == "interleaved" || schedule == "gpipe";
 }
 
-Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size, Findings& findings) {
-  Sim sim;
+/// The order by name, or the path of the file that holds it.
+void resolve_schedule(const proto::Sim& written, int virtual_pipeline_size,
+                      const std::filesystem::path& folder, Sim& sim, Findings& findings) {
+  sim.num_seq_splits = std::max(written.num_seq_splits(), 1);
   const bool is_auto = !written.has_schedule() || written.schedule() == "auto";
-  sim.schedule = !is_auto ? written.schedule() : virtual_pipeline_size > 1 ? "interleaved" : "1f1b";
+  if (!written.has_schedule_file()) {
+    sim.schedule = !is_auto                    ? written.schedule()
+                   : virtual_pipeline_size > 1 ? "interleaved"
+                                               : "1f1b";
+    return;
+  }
+  const std::filesystem::path path = folder / written.schedule_file();
+  sim.schedule_file = path.string();
+  std::error_code error;
+  if (!is_auto) {
+    findings.reject("sim.schedule_file",
+                    "the order comes from sim.schedule or from a file; remove one of the two");
+  } else if (!std::filesystem::is_regular_file(path, error)) {
+    // A regular file: a device or a pipe may never end.
+    findings.reject("sim.schedule_file",
+                    fmt::format("there is no file {}", in_quotes(path.string())));
+  }
+}
+
+Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size,
+                const std::filesystem::path& folder, Findings& findings) {
+  Sim sim;
+  resolve_schedule(written, virtual_pipeline_size, folder, sim, findings);
   sim.runtime = written.has_runtime()        ? static_cast<Runtime>(written.runtime())
                 : megatron_has(sim.schedule) ? Runtime::megatron
                                              : Runtime::torch;
@@ -325,8 +349,8 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
   scenario.parallel =
       resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);
   scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size, findings);
-  scenario.sim =
-      resolve_sim(written.sim(), scenario.parallel.virtual_pipeline_model_parallel_size, findings);
+  scenario.sim = resolve_sim(written.sim(), scenario.parallel.virtual_pipeline_model_parallel_size,
+                             folder, findings);
   const int gpus_per_node = scenario.cluster.gpus_per_node;
   const std::int64_t world = scenario.parallel.world_size();
   if (scenario.cluster.nodes == 0)

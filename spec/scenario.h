@@ -334,7 +334,9 @@ struct LayerTimes {
 };
 
 struct Sim {
-  std::string schedule;  // a name of the registry; `auto` is resolved
+  std::string schedule;       // a name of the registry; `auto` is resolved; empty: from the file
+  std::string schedule_file;  // path of a written schedule; empty: none
+  int num_seq_splits = 1;     // slices of a microbatch's sequence
   Runtime runtime = Runtime::megatron;
   EngineKind engine = EngineKind::simgrid;
   Convention convention = Convention::exact;

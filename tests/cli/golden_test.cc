@@ -17,13 +17,14 @@ void expect_golden(const std::string& file, const std::string& text) {
   EXPECT_EQ(text, read_file(path)) << "differs from " << path;
 }
 
-/// What lies in examples/ and is a scenario; a model's config.json and measurements are none.
+/// What lies in examples/ and is a scenario; a model's config.json, measurements and schedules are
+/// none.
 std::vector<fs::path> scenarios() {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry :
        fs::directory_iterator(PIPELEDGER_SOURCE_DIR "/examples")) {
     const std::string name = entry.path().filename().string();
-    if (!name.ends_with("-config.json") && !name.ends_with(".jsonl")) {
+    if (!name.ends_with("-config.json") && !name.ends_with(".jsonl") && !name.ends_with(".csv")) {
       paths.push_back(entry.path());
     }
   }
