@@ -27,8 +27,7 @@ Bytes peak(const Schedule& schedule, Rank rank, const std::vector<Bytes>& by_sta
 }  // namespace
 
 PeakInFlight peak_in_flight_of(const Scenario& scenario) {
-  const auto schedule = std::make_shared<const Schedule>(
-      make_schedule(scenario.sim.schedule, schedule_shape(scenario)));
+  const auto schedule = std::make_shared<const Schedule>(make_schedule(scenario));
   return [schedule](Rank rank, const std::vector<Bytes>& by_stage) {
     return peak(*schedule, rank, by_stage);
   };

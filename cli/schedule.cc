@@ -135,6 +135,7 @@ void add_sources(CLI::App& command, Options& options) {
   scenario->description("A scenario, or --megatron-args FILE as in run");
   for (const char* option : {"--megatron-args", "--set-env", "--skip-unknown"})
     command.get_option(option)->group("");
+  command.get_option("--set")->description("Override a field, e.g. train.global_batch_size=64");
   CLI::Option* name =
       command.add_option("--name", options.name, "A schedule of the registry")->type_name("NAME");
   command
@@ -189,7 +190,7 @@ void add_schedule_command(CLI::App& app) {
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
   std::vector<std::string> formats = {"table", "grid", "json"};
   for (const ScheduleFormat& format : schedule_formats()) formats.emplace_back(format.name);
-  add_format_option(*command, options->format, formats, "As " + join(formats));
+  add_format_option(*command, options->format, formats, join(formats));
   command->get_option("--validate")->excludes(command->get_option("--format"));
   command
       ->add_option("--times", options->times, "Columns of F, B, I, W in the grid (default: 1 each)")

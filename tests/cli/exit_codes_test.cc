@@ -99,7 +99,7 @@ TEST(ExitCode, IsTwoWhenAnArgumentIsWrong) {
            "sim.schedule_file: custom-schedule.csv has 4 microbatches, the scenario 8"},
           {"pipeledger run examples/custom-schedule.yaml --set sim.schedule=gpipe",
            "sim.schedule_file: the order comes from sim.schedule or from a file"},
-          {"pipeledger run examples/tiny.json --set sim.schedule_file=none.csv",
+          {"pipeledger run examples/llama3-70b-vpp.yaml --set sim.schedule_file=none.csv",
            "sim.schedule_file: there is no file"},
           {"pipeledger run ''", "SCENARIO: the name is empty"},
           {"pipeledger run examples/tiny.json -o ''", "--output: the name is empty"},
