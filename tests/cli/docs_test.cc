@@ -32,7 +32,7 @@ std::string with_outputs(const Workplace& here, const std::string& text) {
 
 TEST(Docs, ShowWhatTheProgramPrints) {
   const Workplace here;
-  for (const std::string file : {"vpp-and-bubble.md"}) {
+  for (const std::string file : {"schedules.md", "vpp-and-bubble.md"}) {
     const std::string path = PIPELEDGER_SOURCE_DIR "/docs/" + file;
     const std::string text = read_file(path);
     const std::string now = with_outputs(here, text);
