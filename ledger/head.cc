@@ -53,17 +53,19 @@ void end(Tape& tape, TapeNode node) {
   tape.add(std::move(node));
 }
 
-void output_layer(Tape& tape, TensorId input, TensorId logits) {
-  const Shape& shape = tape.shape;
-  linear(tape,
-         {.names = kOutput,
+/// Megatron's own column-parallel layer, in the activations' type under FP8 too.
+Linear output_linear(const Shape& shape) {
+  return {.names = kOutput,
           .mode = LinearMode::column,
           .rows = shape.tokens(),
           .in = shape.h,
           .out = shape.local_vocab,
           .fp8 = false,
-          .is_native = true},
-         input, logits);
+          .is_native = true};
+}
+
+void output_layer(Tape& tape, TensorId input, TensorId logits) {
+  linear(tape, output_linear(tape.shape), input, logits);
 }
 
 /// Collectives of a loss over a cut vocabulary: maximum, predicted logit and sum of exponentials,
@@ -154,15 +156,7 @@ void fused_loss(Tape& tape, TensorId input) {
   const TensorId wanted = target(tape);
   const TensorId loss = loss_of_tokens(tape);
   const int first = tape.num_nodes();
-  linear(tape,
-         {.names = kOutput,
-          .mode = LinearMode::column,
-          .rows = shape.tokens(),
-          .in = shape.h,
-          .out = shape.local_vocab,
-          .fp8 = false,
-          .is_native = true},
-         input, loss);
+  linear(tape, output_linear(shape), input, loss);
   TapeNode& node = tape.node(first);
   node.outputs = {loss, sums, wanted};
   node.saved.push_back(sums);
