@@ -31,7 +31,7 @@ void check_idle_expert_fields(const Scenario& scenario, Findings& findings) {
         "model.moe_shared_expert_gate", "model.moe_latent_size", kExpertTensorSize,
         "train.moe_token_dispatcher_type", "train.moe_expert_capacity_factor",
         "train.moe_pad_expert_input_to_capacity", "train.moe_imbalance_factor",
-        "train.moe_grouped_gemm", "train.moe_permute_fusion", "train.moe_shared_expert_overlap",
+        "train.moe_grouped_gemm", "train.moe_permute_fusion",
         "train.overlap_moe_expert_parallel_comm"})
     check_idle(true, field, "without num_experts", findings, {kNumExperts});
   if (scenario.parallel.expert_model_parallel_size > 1)
@@ -77,8 +77,6 @@ void check_experts(const Scenario& scenario, Findings& findings) {
                  fmt::format("{} is more than num_experts {}", moe.router_topk, moe.num_experts),
                  {kNumExperts});
   check_idle(moe.shared_expert_intermediate_size == 0, "model.moe_shared_expert_gate",
-             "without moe_shared_expert_intermediate_size", findings);
-  check_idle(moe.shared_expert_intermediate_size == 0, "train.moe_shared_expert_overlap",
              "without moe_shared_expert_intermediate_size", findings);
   if (moe.shared_expert_intermediate_size > 0 && scenario.model.add_bias_linear)
     findings.add("model.moe_shared_expert_intermediate_size",

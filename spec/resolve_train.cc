@@ -138,7 +138,6 @@ void set_experts(const proto::Train& written, Train& train) {
     train.moe_imbalance_factor = written.moe_imbalance_factor();
   train.moe_grouped_gemm = written.moe_grouped_gemm();
   train.moe_permute_fusion = written.moe_permute_fusion();
-  train.moe_shared_expert_overlap = written.moe_shared_expert_overlap();
   train.overlap_moe_expert_parallel_comm = written.overlap_moe_expert_parallel_comm();
   train.delay_wgrad_compute = written.delay_wgrad_compute();
 }

@@ -243,7 +243,6 @@ struct Train {
   double moe_imbalance_factor = 1;  // tokens of the fullest expert rank over the mean
   bool moe_grouped_gemm = false;
   bool moe_permute_fusion = false;
-  bool moe_shared_expert_overlap = false;
   bool overlap_moe_expert_parallel_comm = false;
   bool delay_wgrad_compute = false;
   bool defer_embedding_wgrad_compute = false;

@@ -171,7 +171,7 @@ TEST(Set, MistakesAreToldLikeThoseOfAFile) {
             "grad_reduce_in_bf16, recompute_granularity, recompute_method, recompute_num_layers, "
             "attention_backend, use_distributed_optimizer, data_parallel_sharding_strategy, "
             "ddp_impl, overlap_grad_reduce, overlap_param_gather, align_grad_reduce, "
-            "align_param_gather, fp8_format, fp8_recipe, fp8_param_gather and 41 more "
+            "align_param_gather, fp8_format, fp8_recipe, fp8_param_gather and 40 more "
             "(docs/scenario.md)");
   EXPECT_EQ(problems_of(text, {{"model.preset.name", "x"}}),
             "--set: model.preset.name: runs through \"llama3-8b\", which is a value and not a "
