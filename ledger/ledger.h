@@ -140,6 +140,8 @@ struct Kernel {
   /// Makes a weight's gradient: a split backward leaves it for W.
   bool weight = false;
   bool fp8 = false;  // at the FP8 rate
+  /// Exchanges between experts (dispatch, combine) that its op has behind it as this runs.
+  int phase = 0;
 };
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, all_to_all, ring };
@@ -160,6 +162,13 @@ struct StepCollective {
   std::string_view beside = {};
   /// Belongs to a weight's gradient: a split backward leaves it for W.
   bool weight = false;
+  int phase = 0;  // as a kernel's; of an exchange between experts, those before it
+
+  /// Tokens on their way to experts of other ranks, or back.
+  bool is_expert_exchange() const {
+    return kind == Collective::all_to_all &&
+           (group == CommGroup::expert || group == CommGroup::tensor_expert);
+  }
 };
 
 struct MemoryDelta {

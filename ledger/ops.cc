@@ -423,7 +423,9 @@ class ChunkBuilder {
     }
     const bool split = half == Half::input;
     book_whole(step, part.gathered_bytes + (split ? 0 : part.scattered_bytes));
-    const Live& peak = split ? life.input_backward_peak : life.backward_peak;
+    const Live& whole =
+        scenario_.train.delay_wgrad_compute ? life.delayed_backward_peak : life.backward_peak;
+    const Live& peak = split ? life.input_backward_peak : whole;
     book_peak(step, peak - life.kept - message);
     add(step.at_end, negative(kept(place)), Category::activations);
     step.at_end.add(Category::workspace, Bytes(-remade(place)));

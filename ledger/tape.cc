@@ -95,6 +95,15 @@ std::vector<std::pair<int, int>> Tape::run_again_before(int i) const {
   return ranges;
 }
 
+namespace {
+
+bool exchanges(const std::vector<StepCollective>& collectives) {
+  return std::any_of(collectives.begin(), collectives.end(),
+                     [](const StepCollective& each) { return each.is_expert_exchange(); });
+}
+
+}  // namespace
+
 /// Runs a tape's forward and backward and notes the levels.
 class TapePlayer {
  public:
@@ -106,8 +115,11 @@ class TapePlayer {
   PartLife play() {
     PartLife life;
     forward(life);
-    life.backward_peak = backward(false).peak;
-    const Half half = backward(true);
+    life.backward_peak = backward(Weights::with).peak;
+    if (tape_.scenario.train.delay_wgrad_compute) {
+      life.delayed_backward_peak = backward(Weights::by_module).peak;
+    }
+    const Half half = backward(Weights::never);
     life.input_backward_peak = half.peak;
     life.stash = half.left;
     life.weight_backward_peak = weights(half);
@@ -134,6 +146,8 @@ class TapePlayer {
     Live peak;
     Live left;
   };
+  /// When a backward makes its weights' gradients, and lets go of what they need.
+  enum class Weights { with, by_module, never };
 
   Storage& storage(TensorId id) {
     return storages_[static_cast<std::size_t>(tape_.at(id).storage)];
@@ -258,14 +272,17 @@ class TapePlayer {
 
   // Backward.
 
-  /// Runs backward; `split`: without the weights' gradients, whose tensors stay.
-  Half backward(bool split) {
+  /// Runs backward; without its weights' gradients their tensors stay.
+  Half backward(Weights weights) {
+    const bool split = weights != Weights::with;
     Half half;
     Live live = kept_ + offloaded_;
     gradients_.assign(2 * num_tensors_ + 8, Gradient{});
     num_gradients_ = 0;
     gradient_of_.assign(num_tensors_, -1);
     alive_.assign(num_tensors_, false);
+    saved_left_ = {};
+    waiting_workspace_ = 0;
     for (std::size_t id = 0; id < num_tensors_; ++id) alive_[id] = storages_[id].kept;
     twice_ = 0;
     if (tape_.output >= 0) make_gradient(tape_.output, live);
@@ -276,6 +293,9 @@ class TapePlayer {
         if (segment.restore_before == i) run_again(segment, live, half.peak);
       }
       backward_of(i, split, live, half);
+      const bool ends_module = i == 0 || exchanges(node(i).backward_collectives);
+      if (weights == Weights::by_module && ends_module) make_weight_gradients(live, half);
+      if (i == 0) counted_.clear();
     }
     return half;
   }
@@ -342,6 +362,7 @@ class TapePlayer {
       }
     }
     const bool stays = split && n.has_weight;
+    if (stays) waiting_workspace_ = std::max(waiting_workspace_, n.weight_workspace);
     for (const TensorId id : n.outputs) {
       int& known = gradient_of_[static_cast<std::size_t>(id)];
       if (known < 0) continue;
@@ -361,7 +382,17 @@ class TapePlayer {
         twice_ = 0;
       }
     }
-    if (i == 0) counted_.clear();
+  }
+
+  /// Of all linear layers whose gradients have waited.
+  void make_weight_gradients(Live& live, Half& half) {
+    raise(half.peak, with(live, waiting_workspace_));
+    for (const int gradient : counted_) drop(gradient, live);
+    counted_.clear();
+    live = live - saved_left_;
+    saved_left_ = {};
+    waiting_workspace_ = 0;
+    half.left = {};
   }
 
   void forget(TensorId id, Live& live) {
@@ -380,6 +411,7 @@ class TapePlayer {
       alive_[id] = false;
       if (stays) {
         half.left.of(category(tensor)) += bytes(tensor);
+        saved_left_.of(category(tensor)) += bytes(tensor);
       } else {
         live.of(category(tensor)) -= bytes(tensor);
       }
@@ -451,43 +483,64 @@ class TapePlayer {
   Live kept_, offloaded_;
   std::vector<Gradient> gradients_;
   int num_gradients_ = 0;
-  std::vector<int> gradient_of_;  // by tensor; -1: none yet
-  std::vector<bool> alive_;       // by storage: saved, and here
-  std::vector<int> counted_;      // gradients that the stash holds already
-  std::int64_t twice_ = 0;        // outputs that recompute made a second time
+  std::vector<int> gradient_of_;        // by tensor; -1: none yet
+  std::vector<bool> alive_;             // by storage: saved, and here
+  std::vector<int> counted_;            // gradients that the stash holds already
+  Live saved_left_;                     // saved tensors that the stash holds
+  std::int64_t waiting_workspace_ = 0;  // of the weights' gradients to come
+  std::int64_t twice_ = 0;              // outputs that recompute made a second time
 };
 
 PartLife play(const Tape& tape) { return TapePlayer(tape).play(); }
 
-PartWork work(const Tape& tape) {
-  PartWork work;
-  const std::vector<TapeNode>& nodes = tape.nodes();
-  for (const TapeNode& node : nodes) {
-    work.forward.insert(work.forward.end(), node.forward_kernels.begin(),
-                        node.forward_kernels.end());
-    work.forward_collectives.insert(work.forward_collectives.end(),
-                                    node.forward_collectives.begin(),
-                                    node.forward_collectives.end());
+namespace {
+
+/// One direction's kernels and collectives, in order.
+class Runs {
+ public:
+  void add(const std::vector<Kernel>& kernels, const std::vector<StepCollective>& collectives) {
+    const bool exchange = exchanges(collectives);
+    for (Kernel kernel : kernels) {
+      kernel.phase = phase_;
+      kernels_.push_back(kernel);
+    }
+    for (StepCollective collective : collectives) {
+      // What an exchange's node does beside it belongs to the experts' side.
+      const bool inside = exchange && !collective.is_expert_exchange() && phase_ == 0;
+      collective.phase = phase_ + (inside ? 1 : 0);
+      collectives_.push_back(collective);
+    }
+    if (exchange) ++phase_;
   }
+  std::vector<Kernel> take_kernels() { return std::move(kernels_); }
+  std::vector<StepCollective> take_collectives() { return std::move(collectives_); }
+
+ private:
+  std::vector<Kernel> kernels_;
+  std::vector<StepCollective> collectives_;
+  int phase_ = 0;
+};
+
+}  // namespace
+
+PartWork work(const Tape& tape) {
+  Runs forward, backward;
+  const std::vector<TapeNode>& nodes = tape.nodes();
+  for (const TapeNode& node : nodes) forward.add(node.forward_kernels, node.forward_collectives);
   for (int i = tape.num_nodes() - 1; i >= 0; --i) {
     for (const auto& [first, last] : tape.run_again_before(i)) {
       for (int again = first; again <= last; ++again) {
         const TapeNode& node = nodes[static_cast<std::size_t>(again)];
-        work.backward.insert(work.backward.end(), node.forward_kernels.begin(),
-                             node.forward_kernels.end());
-        work.backward_collectives.insert(work.backward_collectives.end(),
-                                         node.forward_collectives.begin(),
-                                         node.forward_collectives.end());
+        backward.add(node.forward_kernels, node.forward_collectives);
       }
     }
     const TapeNode& node = nodes[static_cast<std::size_t>(i)];
-    work.backward.insert(work.backward.end(), node.backward_kernels.begin(),
-                         node.backward_kernels.end());
-    work.backward_collectives.insert(work.backward_collectives.end(),
-                                     node.backward_collectives.begin(),
-                                     node.backward_collectives.end());
+    backward.add(node.backward_kernels, node.backward_collectives);
   }
-  return work;
+  return {.forward = forward.take_kernels(),
+          .backward = backward.take_kernels(),
+          .forward_collectives = forward.take_collectives(),
+          .backward_collectives = backward.take_collectives()};
 }
 
 }  // namespace pipeledger

@@ -184,6 +184,9 @@ struct PartLife {
   Live offloaded;          // kept too, in host memory
   Live forward_peak;
   Live backward_peak;
+  /// With delay_wgrad_compute: the weights' gradients are made by module, those of the experts
+  /// before their tokens' gradients go back, all others last.
+  Live delayed_backward_peak;
   // Backward in two halves: what the first leaves for the second, and their peaks.
   Live stash;
   Live input_backward_peak;

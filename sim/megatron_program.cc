@@ -40,6 +40,20 @@ Program without_pipeline(const Schedule& schedule) {
   return builder.take();
 }
 
+/// One rank with overlapped exchanges between experts: F, pairs, B; the first and the last stand
+/// alone.
+Program combined_without_pipeline(const Schedule& schedule) {
+  ProgramBuilder builder(schedule, Rank{0});
+  const Ops& ops = schedule.ops[0];
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (i + 1 == ops.size()) builder.exit_no_sync();
+    builder.compute(ops[i]);
+    if (i == 0) builder.enter_no_sync();
+  }
+  builder.finalize_model_grads();
+  return builder.take();
+}
+
 /// 1F1B with batched exchanges. In the steady phase a forward's send is one call with the receive
 /// of the next gradient, and a backward's send one call with the receive of the next activation.
 class OneFOneBProgram {
@@ -141,7 +155,8 @@ Program gpipe_program(const Schedule& schedule, Rank rank, const MegatronOptions
   return builder.take();
 }
 
-/// The interleaved schedule. Forward k and backward k are the rank's k-th of their direction.
+/// The interleaved schedule, also with its steady ops in overlapped pairs (combined-1f1b). Forward
+/// k and backward k are the rank's k-th of their direction.
 class InterleavedProgram {
  public:
   InterleavedProgram(const Schedule& schedule, Rank rank, int group_size,
@@ -149,8 +164,9 @@ class InterleavedProgram {
       : schedule_(schedule), options_(options), rank_(rank), builder_(schedule, rank) {
     std::tie(forwards_, backwards_) = split_by_direction(schedule.ops[rank.index()]);
     total_ = static_cast<int>(forwards_.size());
-    num_warmup_ = std::min(
-        2 * (schedule.num_ranks - rank.value - 1) + (schedule.num_chunks - 1) * group_size, total_);
+    num_warmup_ = std::min(2 * (schedule.num_ranks - rank.value - 1) +
+                               (schedule.num_chunks - 1) * group_size + (has_pairs() ? 1 : 0),
+                           total_);
     synchronized_.assign(static_cast<std::size_t>(schedule.num_chunks), false);
   }
 
@@ -181,6 +197,7 @@ class InterleavedProgram {
   }
 
  private:
+  bool has_pairs() const { return schedule_.name == "combined-1f1b"; }
   bool first_rank() const { return rank_.value == 0; }
   bool last_rank() const { return rank_.value + 1 == schedule_.num_ranks; }
   const Op& forward_op(int k) const { return forwards_[static_cast<std::size_t>(k)]; }
@@ -247,6 +264,15 @@ class InterleavedProgram {
     builder_.compute(forward_op(k));
   }
 
+  /// What stands before either op stands before both.
+  void pair(int f, int b) {
+    if (options_.aligned_param_sync) gather_ahead(f);
+    before_backward(b);
+    builder_.compute(forward_op(f));
+    builder_.compute(backward_op(b));
+    after_backward(b);
+  }
+
   /// Chunk j >= 2 is gathered when the first microbatch of chunk j - 1 is `rank` forwards away,
   /// so that all ranks gather together.
   void gather_ahead(int k) {
@@ -263,12 +289,19 @@ class InterleavedProgram {
   }
 
   void backward(int k) {
+    before_backward(k);
+    builder_.compute(backward_op(k));
+    after_backward(k);
+  }
+
+  void before_backward(int k) {
     const Op& op = backward_op(k);
-    if (!options_.aligned_grad_sync && ends_chunk(op)) {
-      builder_.exit_no_sync();
-      synchronized_[schedule_.chunk_of(op.stage).index()] = true;
-    }
-    builder_.compute(op);
+    if (options_.aligned_grad_sync || !ends_chunk(op)) return;
+    builder_.exit_no_sync();
+    synchronized_[schedule_.chunk_of(op.stage).index()] = true;
+  }
+
+  void after_backward(int k) {
     // Aligned: `rank` backwards after the chunk's last, so that all ranks reduce together.
     const int behind = k - rank_.value;
     if (options_.aligned_grad_sync && behind >= 0 && ends_chunk(backward_op(behind))) {
@@ -290,6 +323,11 @@ class InterleavedProgram {
 
   void free_output(const Op& op) {
     if (builder_.output(op)) pipeledger::free_output(builder_, op, options_);
+  }
+
+  /// A pair returns the last stage's output too, which is then freed like any other.
+  void free_steady_output(const Op& op) {
+    if (has_pairs() || builder_.output(op)) pipeledger::free_output(builder_, op, options_);
   }
 
   void warmup(int k) {
@@ -338,13 +376,20 @@ class InterleavedProgram {
   void steady_overlapped(int k, bool last) {
     const int f = k + num_warmup_;
     wait_for(Channel::recv_prev, builder_.input(forward_op(f)));
-    if (k > 0) free_output(forward_op(f - 1));
-    forward(f);
+    if (k > 0) free_steady_output(forward_op(f - 1));
+    if (has_pairs()) {
+      wait_for(Channel::recv_next, builder_.input(backward_op(k)));
+      pair(f, k);
+    } else {
+      forward(f);
+    }
     post({.send_next = builder_.output(forward_op(f)),
           .recv_prev = last ? std::nullopt : activation_during(f)});
     wait_for_send(forward_op(f));
-    wait_for(Channel::recv_next, builder_.input(backward_op(k)));
-    backward(k);
+    if (!has_pairs()) {
+      wait_for(Channel::recv_next, builder_.input(backward_op(k)));
+      backward(k);
+    }
     post({.send_prev = builder_.output(backward_op(k)), .recv_next = gradient_during(k)});
     wait_for_previous_gradient_send(backward_op(k));
   }
@@ -356,8 +401,12 @@ class InterleavedProgram {
 
   void steady_batched(int k, bool last) {
     const int f = k + num_warmup_;
-    forward(f);
-    backward(k);
+    if (has_pairs()) {
+      pair(f, k);
+    } else {
+      forward(f);
+      backward(k);
+    }
     builder_.communicate({.send_next = builder_.output(forward_op(f)),
                           .recv_prev = last ? std::nullopt : activation_during(f),
                           .send_prev = builder_.output(backward_op(k)),
@@ -367,7 +416,9 @@ class InterleavedProgram {
 
   void finish_steady() {
     const bool had_steady = num_warmup_ < total_;
-    if (had_steady && options_.overlap_p2p_communication) free_output(forward_op(total_ - 1));
+    if (had_steady && options_.overlap_p2p_communication) {
+      free_steady_output(forward_op(total_ - 1));
+    }
     if (!had_steady) {
       if (const auto message = builder_.input(backward_op(0))) {
         builder_.communicate({.recv_next = message});
@@ -415,7 +466,9 @@ std::vector<Program> megatron_programs(const Schedule& schedule,
       programs.push_back(schedule.num_ranks == 1
                              ? without_pipeline(schedule)
                              : OneFOneBProgram(schedule, rank, options).write());
-    } else if (schedule.name == "interleaved") {
+    } else if (schedule.name == "combined-1f1b" && schedule.num_ranks == 1) {
+      programs.push_back(combined_without_pipeline(schedule));
+    } else if (schedule.name == "interleaved" || schedule.name == "combined-1f1b") {
       programs.push_back(InterleavedProgram(schedule, rank, group_size, options).write());
     } else if (schedule.name == "gpipe") {
       programs.push_back(gpipe_program(schedule, rank, options));

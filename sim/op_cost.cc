@@ -1,6 +1,7 @@
 #include "sim/op_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace pipeledger {
@@ -40,8 +41,11 @@ Seconds measured_time(const LayerTimes& times, Direction direction) {
 struct StepTime {
   Seconds total{};
   Seconds comm{};
-  Seconds pair_comm{};  // of comm: exchange between experts, which another op's compute can hide
+  OpPart part;
 };
+
+/// Phases of a step with a dispatch and a combine: before, between and behind them.
+constexpr int kNumPhases = 3;
 
 /// Prices steps; remembers what it priced, since layers of a kind are alike.
 class Pricer {
@@ -92,20 +96,38 @@ class Pricer {
 
   StepTime price_new(const StepWork& work, Direction direction) {
     if (const auto times = measured(scenario_.sim, work.kind)) {
-      return {measured_time(*times, direction), {}};
+      const Seconds time = measured_time(*times, direction);
+      return {.total = time, .part = {.work = {time}}};
     }
     StepTime time;
+    std::array<Seconds, kNumPhases> exchange{}, weights{};
+    const auto phase_of = [](int phase) {
+      return static_cast<std::size_t>(std::min(phase, kNumPhases - 1));
+    };
+    bool is_cut = true;  // into no more phases than a pair knows
     for (const Kernel& kernel : work.kernels) {
-      time.total += kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
+      const Seconds takes = kernel_time(kernel, scenario_.cluster.gpu, scenario_.train.precision);
+      time.total += takes;
+      time.part.work[phase_of(kernel.phase)] += takes;
+      if (kernel.weight) weights[phase_of(kernel.phase)] += takes;
+      is_cut &= kernel.phase < kNumPhases;
     }
     for (const StepCollective& collective : work.collectives) {
       const Seconds exposed = std::max(
           Seconds{}, time_of(group_of(collective.group), collective.kind, collective.bytes) -
                          time_beside(collective, work));
       time.comm += exposed;
-      if (collective.group == CommGroup::expert) time.pair_comm += exposed;
+      (collective.is_expert_exchange() ? exchange : time.part.work)[phase_of(collective.phase)] +=
+          exposed;
     }
     time.total += time.comm;
+    // A backward that exchanges more than twice runs a forward's exchanges again.
+    if (!is_cut || exchange.back() > Seconds{}) {
+      time.part = {.work = {time.total}};
+      return time;
+    }
+    time.part.exchange = {exchange[0], exchange[1]};
+    if (scenario_.train.delay_wgrad_compute) time.part.delayed = weights[1];
     return time;
   }
 
@@ -154,28 +176,33 @@ class Pricer {
 OpProfile profile(Pricer& pricer, const OpLedger& ledger, Direction direction) {
   OpProfile profile;
   const auto book = [&](const MemoryDeltas& deltas) {
+    const std::size_t before = profile.deltas.size();
     for (const MemoryDelta& delta : deltas) {
       profile.deltas.push_back({profile.duration, delta.category, delta.bytes});
     }
+    return profile.deltas.size() - before;
   };
-  const auto wait_for = [&](Seconds communication) {
+  const auto wait_for = [&](Seconds communication, OpPart& part) {
     profile.duration += communication;
     profile.comm += communication;
+    part.work[0] += communication;
   };
   const std::vector<OpStep>& steps = ledger.steps;
-  if (!steps.empty()) wait_for(pricer.gather(steps.front()));
+  profile.parts.reserve(steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const StepTime time =
         pricer.price(steps[i], steps[i].recompute ? Direction::forward : direction);
-    book(steps[i].at_begin);
+    OpPart& part = profile.parts.emplace_back(time.part);
+    part.is_layer = steps[i].work->kind == StepWork::Kind::layer;
+    if (i == 0) wait_for(pricer.gather(steps[i]), part);
+    part.num_deltas_at_begin = book(steps[i].at_begin);
     profile.duration += time.total;
     profile.comm += time.comm;
-    profile.pair_comm += time.pair_comm;
     const Seconds beside = std::max(pricer.beside(steps, i), pricer.copies(steps[i]));
-    wait_for(std::max(Seconds{}, beside - time.total));
-    book(steps[i].at_end);
+    wait_for(std::max(Seconds{}, beside - time.total), part);
+    part.num_deltas_at_end = book(steps[i].at_end);
+    if (i + 1 == steps.size()) wait_for(pricer.scatter(steps[i]), part);
   }
-  if (!steps.empty()) wait_for(pricer.scatter(steps.back()));
   return profile;
 }
 

@@ -37,7 +37,8 @@ std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole) {
       const auto n = static_cast<double>(plan.num_slices());
       profile.duration = profile.duration / n;
       profile.comm = profile.comm / n;
-      profile.pair_comm = profile.pair_comm / n;
+      // Only whole microbatches overlap.
+      profile.parts.clear();
       for (TimedDelta& delta : profile.deltas) {
         delta.at = delta.at / n;
         if (delta.category != Category::gradients) delta.bytes = plan.slice_of(delta.bytes, slice);
@@ -48,24 +49,6 @@ std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole) {
                      part(whole.weight_backward)});
   }
   return parts;
-}
-
-OpProfile pair_profile(const OpProfile& first, const OpProfile& second) {
-  const Seconds both = first.duration + second.duration;
-  const Seconds hidden = std::min(first.pair_comm, second.duration - second.comm) +
-                         std::min(second.pair_comm, first.duration - first.comm);
-  OpProfile pair{.duration = both - hidden, .comm = first.comm + second.comm - hidden};
-  if (both > Seconds{}) pair.first_share = first.duration / both;
-  for (const OpProfile* op : {&first, &second}) {
-    const double stretch = op->duration > Seconds{} ? pair.duration / op->duration : 0;
-    for (TimedDelta delta : op->deltas) {
-      delta.at = std::min(delta.at * stretch, pair.duration);
-      pair.deltas.push_back(delta);
-    }
-  }
-  std::stable_sort(pair.deltas.begin(), pair.deltas.end(),
-                   [](const TimedDelta& a, const TimedDelta& b) { return a.at < b.at; });
-  return pair;
 }
 
 const OpProfile& PairProfiles::of(const Plan& plan, const Op& first, const Op& second) {

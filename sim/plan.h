@@ -23,12 +23,26 @@ struct TimedDelta {
   Bytes bytes{};  // negative: freed
 };
 
+/// A layer of an op, or what stands before or behind its layers. In the order in which it runs:
+/// work[0], exchange[0], work[1], exchange[1], work[2]; without exchanges between experts all of it
+/// is work[0].
+struct OpPart {
+  std::array<Seconds, 3> work{};  // kernels, and communication of other kinds that they wait for
+  /// Of dispatch and combine: what the other op of an overlapping pair can hide.
+  std::array<Seconds, 2> exchange{};
+  Seconds delayed{};  // of work[1], at its end: weights' gradients that no exchange waits for
+  bool is_layer = true;
+  std::size_t num_deltas_at_begin = 0, num_deltas_at_end = 0;  // of the op's, part by part
+
+  Seconds duration() const;
+};
+
 /// What one kind of op does on one stage, or a pair of ops that overlap.
 struct OpProfile {
   Seconds duration{};              // with comm
   Seconds comm{};                  // communication inside it that no compute hides
   std::vector<TimedDelta> deltas;  // in time order
-  Seconds pair_comm{};             // of comm: what the other op of an overlapping pair can hide
+  std::vector<OpPart> parts;       // in order; empty: one that a pair does not cut
   double first_share = 1;  // of a pair: the part of its time that is written as the first op
 };
 
@@ -131,9 +145,11 @@ struct Plan {
 /// them all, and later ones add to them.
 std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole);
 
-/// Two ops that overlap: the pair_comm of each hides behind the compute of the other. Memory moves
-/// as in the single ops, stretched over the pair.
-OpProfile pair_profile(const OpProfile& first, const OpProfile& second);
+/// A forward and a backward that overlap, layer by layer (Megatron's combined 1F1B): the first of
+/// the one's layers with the first of the other's, and so on. Of two layers the work is done in
+/// turn, the exchanges between experts on a stream of their own, so each hides behind the other
+/// layer's work; what has no partner runs alone.
+OpProfile pair_profile(const OpProfile& forward, const OpProfile& backward);
 
 /// The profiles of the pairs of a plan, each made once.
 class PairProfiles {

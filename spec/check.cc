@@ -214,6 +214,12 @@ bool check_batch(const Scenario& scenario, Findings& findings) {
   return false;
 }
 
+/// Megatron's interleaved orders: with or without pairs.
+bool is_interleaved(const Scenario& scenario) {
+  return scenario.parallel.virtual_pipeline_model_parallel_size > 1 &&
+         (scenario.sim.schedule == "interleaved" || scenario.sim.schedule == "combined-1f1b");
+}
+
 /// Global batches that the interleaved schedule can run, on either side of the scenario's.
 std::string nearest_interleaved_batch(const Scenario& scenario) {
   const std::int64_t p = scenario.parallel.pipeline_model_parallel_size;
@@ -266,8 +272,7 @@ void check_virtual_pipeline(const Scenario& scenario, Findings& findings) {
   if (p == 1)
     return findings.add(field, "virtual stages need pipeline_model_parallel_size of at least 2",
                         {kPipelineSize});
-  const bool is_batched = scenario.sim.runtime == Runtime::megatron &&
-                          scenario.sim.schedule == "interleaved" &&
+  const bool is_batched = scenario.sim.runtime == Runtime::megatron && is_interleaved(scenario) &&
                           !scenario.sim.overlap_p2p_communication;
   if (p == 2 && is_batched)
     findings.add("sim.overlap_p2p_communication",
@@ -533,8 +538,7 @@ void check(const Scenario& scenario, Findings& findings) {
   check_layer_split(scenario, findings);
   check_virtual_pipeline(scenario, findings);
   const bool is_batch_whole = check_batch(scenario, findings);
-  if (is_batch_whole && scenario.sim.schedule == "interleaved" &&
-      scenario.parallel.virtual_pipeline_model_parallel_size > 1)
+  if (is_batch_whole && is_interleaved(scenario))
     check_interleaved_microbatches(scenario, findings);
   check_recompute(scenario, findings);
   check_precision(scenario.train, findings);

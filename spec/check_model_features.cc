@@ -67,6 +67,53 @@ void check_expert_grid(const Scenario& scenario, Findings& findings) {
                  {kExpertTensorSize, kTensorSize, kContextSize, kDataSize});
 }
 
+/// What Megatron's combined 1F1B needs (transformer_config.py), and which schedule is its.
+void check_expert_overlap(const Scenario& scenario, Findings& findings) {
+  constexpr const char* kSwitch = "train.overlap_moe_expert_parallel_comm";
+  constexpr const char* kSchedule = "sim.schedule";
+  const Train& train = scenario.train;
+  const Parallel& parallel = scenario.parallel;
+  const std::string& schedule = scenario.sim.schedule;
+  const bool is_from_file = !scenario.sim.schedule_file.empty();
+  check_idle(!train.overlap_moe_expert_parallel_comm, "train.delay_wgrad_compute",
+             "without overlap_moe_expert_parallel_comm", findings);
+  if (!train.overlap_moe_expert_parallel_comm) {
+    if (schedule == "combined-1f1b" && parallel.expert_model_parallel_size > 1)
+      findings.add(kSchedule,
+                   "combined-1f1b overlaps the exchange between experts; write "
+                   "train.overlap_moe_expert_parallel_comm: true",
+                   {kSwitch});
+    return;
+  }
+  if (schedule != "combined-1f1b")
+    findings.add(is_from_file ? "sim.schedule_file" : kSchedule,
+                 fmt::format("{} is not the schedule of overlap_moe_expert_parallel_comm; write "
+                             "sim.schedule: auto, which takes combined-1f1b, or remove the switch",
+                             is_from_file ? "a file's" : schedule),
+                 {kSwitch});
+  if (parallel.expert_model_parallel_size == 1)
+    findings.add(kSwitch, "needs expert_model_parallel_size of at least 2", {kExpertSize});
+  if (train.moe_token_dispatcher_type == MoeTokenDispatcherType::allgather)
+    findings.add(kSwitch, "needs moe_token_dispatcher_type alltoall or flex",
+                 {"train.moe_token_dispatcher_type"});
+  if (parallel.pipeline_model_parallel_size > 1 &&
+      parallel.virtual_pipeline_model_parallel_size == 1)
+    findings.add(kSwitch,
+                 "needs virtual pipeline stages over several pipeline ranks; write "
+                 "virtual_pipeline_model_parallel_size of at least 2",
+                 {kVirtualSize, kPipelineSize});
+  if (train.recompute_granularity == RecomputeGranularity::full)
+    findings.add(kSwitch, "cannot go with recompute_granularity full; write selective or none",
+                 {"train.recompute_granularity"});
+  if (train.recomputes(RecomputeModule::moe))
+    findings.add(kSwitch, "cannot go with moe in recompute_modules; remove it there",
+                 {"train.recompute_modules"});
+  if (train.precision == Precision::fp32)
+    findings.add(kSwitch, "needs precision bf16 or fp16", {"train.precision"});
+  if (scenario.model.mtp_num_layers > 1)
+    findings.add(kSwitch, "goes with at most 1 of mtp_num_layers", {"model.mtp_num_layers"});
+}
+
 void check_experts(const Scenario& scenario, Findings& findings) {
   check_idle_expert_fields(scenario, findings);
   if (!scenario.model.moe) return;
@@ -100,17 +147,7 @@ void check_experts(const Scenario& scenario, Findings& findings) {
              "without moe_expert_capacity_factor", findings, {"train.moe_expert_capacity_factor"});
   check_idle(train.moe_pad_expert_input_to_capacity, "train.moe_imbalance_factor",
              "where moe_pad_expert_input_to_capacity gives every expert as much", findings);
-  if (train.overlap_moe_expert_parallel_comm) {
-    if (parallel.expert_model_parallel_size == 1)
-      findings.add("train.overlap_moe_expert_parallel_comm",
-                   "needs expert_model_parallel_size of at least 2", {kExpertSize});
-    if (train.moe_token_dispatcher_type == MoeTokenDispatcherType::allgather)
-      findings.add("train.overlap_moe_expert_parallel_comm",
-                   "needs moe_token_dispatcher_type alltoall or flex",
-                   {"train.moe_token_dispatcher_type"});
-  }
-  check_idle(!train.overlap_moe_expert_parallel_comm, "train.delay_wgrad_compute",
-             "without overlap_moe_expert_parallel_comm", findings);
+  check_expert_overlap(scenario, findings);
 }
 
 void check_context_parallel(const Scenario& scenario, Findings& findings) {

@@ -261,18 +261,23 @@ std::optional<LayerTimes> resolve_times(bool is_given, const proto::LayerTimes& 
 
 /// Those that its runtime plays; the others have PyTorch's.
 bool megatron_has(std::string_view schedule) {
-  return schedule == "1f1b" || schedule == "interleaved" || schedule == "gpipe";
+  return schedule == "1f1b" || schedule == "interleaved" || schedule == "gpipe" ||
+         schedule == "combined-1f1b";
+}
+
+/// Megatron's own choice.
+const char* auto_schedule(const Scenario& scenario) {
+  if (scenario.train.overlap_moe_expert_parallel_comm) return "combined-1f1b";
+  return scenario.parallel.virtual_pipeline_model_parallel_size > 1 ? "interleaved" : "1f1b";
 }
 
 /// The order by name, or the path of the file that holds it.
-void resolve_schedule(const proto::Sim& written, int virtual_pipeline_size,
+void resolve_schedule(const proto::Sim& written, const Scenario& scenario,
                       const std::filesystem::path& folder, Sim& sim, Findings& findings) {
   sim.num_seq_splits = std::max(written.num_seq_splits(), 1);
   const bool is_auto = !written.has_schedule() || written.schedule() == "auto";
   if (!written.has_schedule_file()) {
-    sim.schedule = !is_auto                    ? written.schedule()
-                   : virtual_pipeline_size > 1 ? "interleaved"
-                                               : "1f1b";
+    sim.schedule = is_auto ? auto_schedule(scenario) : written.schedule();
     return;
   }
   const std::filesystem::path path = folder / written.schedule_file();
@@ -288,10 +293,11 @@ void resolve_schedule(const proto::Sim& written, int virtual_pipeline_size,
   }
 }
 
-Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size,
+/// The other parts of the scenario are resolved.
+Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
                 const std::filesystem::path& folder, Findings& findings) {
   Sim sim;
-  resolve_schedule(written, virtual_pipeline_size, folder, sim, findings);
+  resolve_schedule(written, scenario, folder, sim, findings);
   sim.runtime = written.has_runtime()        ? static_cast<Runtime>(written.runtime())
                 : megatron_has(sim.schedule) ? Runtime::megatron
                                              : Runtime::torch;
@@ -309,7 +315,8 @@ Sim resolve_sim(const proto::Sim& written, int virtual_pipeline_size,
   sim.overlap_p2p_communication =
       written.has_overlap_p2p_communication()
           ? written.overlap_p2p_communication()
-          : sim.runtime == Runtime::megatron && virtual_pipeline_size > 1;
+          : sim.runtime == Runtime::megatron &&
+                scenario.parallel.virtual_pipeline_model_parallel_size > 1;
   sim.overlap_p2p_communication_warmup_flush = written.overlap_p2p_communication_warmup_flush();
   sim.deallocate_pipeline_outputs = written.has_deallocate_pipeline_outputs()
                                         ? written.deallocate_pipeline_outputs()
@@ -349,8 +356,7 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
   scenario.parallel =
       resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);
   scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size, findings);
-  scenario.sim = resolve_sim(written.sim(), scenario.parallel.virtual_pipeline_model_parallel_size,
-                             folder, findings);
+  scenario.sim = resolve_sim(written.sim(), scenario, folder, findings);
   const int gpus_per_node = scenario.cluster.gpus_per_node;
   const std::int64_t world = scenario.parallel.world_size();
   if (scenario.cluster.nodes == 0)

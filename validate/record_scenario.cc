@@ -295,8 +295,7 @@ class Builder {
   void read_train() {
     json& train = scenario_["train"];
     train_.ignore({"framework", "loss", "clip_grad", "mock_data", "phase", "alloc_conf", "flash",
-                   "te", "apply_query_key_layer_scaling", "tp_comm_overlap", "moe_force_balance",
-                   "delay_wgrad"});
+                   "te", "apply_query_key_layer_scaling", "tp_comm_overlap", "moe_force_balance"});
     train["seq_length"] = model_.take("S");
     if (train_.has("micro_batch")) {
       train["micro_batch_size"] = train_.take("micro_batch");
@@ -316,8 +315,8 @@ class Builder {
         scenario_["parallel"].value("virtual_pipeline_model_parallel_size", 1) > 1) {
       scenario_["sim"]["overlap_p2p_communication"] = train_.take("overlap_p2p");
     }
-    if (train_.has("ep_overlap"))
-      train["overlap_moe_expert_parallel_comm"] = train_.take("ep_overlap");
+    copy(train_, "ep_overlap", train, "overlap_moe_expert_parallel_comm");
+    copy(train_, "delay_wgrad", train, "delay_wgrad_compute");
   }
 
   void read_batch() {

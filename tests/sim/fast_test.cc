@@ -60,7 +60,8 @@ std::string scenario_text(std::mt19937& random) {
   const int p = one_of(1, 2, 3, 4, 6, 8);
   const int v = p > 2 && coin() ? one_of(2, 3, 4) : 1;
   const int t = one_of(1, 1, 2);
-  const int d = one_of(1, 1, 2, 4);
+  const bool pairs = (p == 1 || v > 1) && coin();  // the exchange between experts overlaps
+  const int d = pairs ? one_of(2, 4) : one_of(1, 1, 2, 4);
   const int m = v > 1 ? p * one_of(1, 2, 3) : one_of(1, 2, 3, 5, 8, 13);
   const char* runtime = one_of("ideal", "megatron", "megatron", "torch");
   const bool megatron = std::string_view(runtime) == "megatron";
@@ -71,22 +72,32 @@ std::string scenario_text(std::mt19937& random) {
   std::string text = fmt::format(
       "model: {{preset: {}, num_layers: {}}}\n"
       "parallel: {{tensor_model_parallel_size: {}, pipeline_model_parallel_size: {}, {}"
-      "data_parallel_size: {}, sequence_parallel: {}}}\n"
+      "data_parallel_size: {}, sequence_parallel: {}{}}}\n"
       "train: {{micro_batch_size: {}, global_batch_size: {}, seq_length: {}, "
       "data_parallel_sharding_strategy: {}, recompute_granularity: {}, overlap_grad_reduce: {}, "
       "ddp_impl: {}",
-      one_of("llama3-8b", "gpt3-175b"), p * v * (whole_layers ? one_of(1, 2) : 1), t, p,
-      v > 1 ? fmt::format("virtual_pipeline_model_parallel_size: {}, ", v) : "", d, t > 1 && coin(),
-      one_of(1, 2), 2 * m * d, one_of(512, 1024, 2048), sharding, one_of("none", "selective"),
-      overlap, ddp);
+      pairs ? "mixtral-8x7b" : one_of("llama3-8b", "gpt3-175b"),
+      p * v * (whole_layers ? one_of(1, 2) : 1), t, p,
+      v > 1 ? fmt::format("virtual_pipeline_model_parallel_size: {}, ", v) : "", d,
+      t > 1 && (pairs || coin()), pairs ? ", expert_model_parallel_size: 2" : "", one_of(1, 2),
+      2 * m * d, one_of(512, 1024, 2048), sharding, one_of("none", "selective"), overlap, ddp);
   if (overlap && std::string_view(ddp) == "megatron" && std::string_view(sharding) == "optim")
     text += ", overlap_param_gather: true";
+  if (pairs) {
+    text += fmt::format(
+        ", overlap_moe_expert_parallel_comm: true, delay_wgrad_compute: {}, "
+        "moe_token_dispatcher_type: {}",
+        coin(), one_of("alltoall", "flex"));
+  }
   text += "}\n";
   text += coin() ? fmt::format("cluster: {{preset: dgx-h100, fabric: {}}}\n",
                                one_of("rail_optimized", "fat_tree"))
                  : "cluster: {preset: dgx-a100, network_latency_us: 3.7}\n";
   text += fmt::format("sim: {{runtime: {}, schedule: {}, fold_replicas: {}", runtime,
-                      v > 1 ? "interleaved" : one_of("1f1b", "gpipe"), d * t * p > 16 || coin());
+                      pairs   ? "auto"
+                      : v > 1 ? "interleaved"
+                              : one_of("1f1b", "gpipe"),
+                      d * t * p > 16 || coin());
   if (megatron && v > 1) {
     text +=
         fmt::format(", overlap_p2p_communication: {}, overlap_p2p_communication_warmup_flush: {}",

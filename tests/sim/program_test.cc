@@ -27,18 +27,23 @@ TEST(IdealProgram, AnOpWaitsForItsInputAndSendsFreely) {
             "finalize_model_grads\n");
 }
 
-/// Megatron's recording does not know what an asynchronous receive will bring.
+/// Megatron's recording does not know what an asynchronous receive will bring, and with pairs no
+/// first microbatch.
 std::string as_recorded(const Program& program, const Schedule& schedule) {
   static const std::regex kPostedReceive("(recv_\\w+)=\\S+");
   std::istringstream lines(to_text(program, schedule));
   std::string text, line;
+  const bool has_pairs = schedule.name == "combined-1f1b";
   while (std::getline(lines, line)) {
+    if (has_pairs && line.rfind("first_microbatch", 0) == 0) continue;
     text += line.rfind("post", 0) == 0 ? std::regex_replace(line, kPostedReceive, "$1") : line;
     text += '\n';
   }
   return text;
 }
 
+// The recording's stand-in for a pair runs F, waits for the gradient and runs B; Megatron waits for
+// both before the layers begin, so in our data the wait stands before the F.
 TEST(MegatronProgram, CallOrderEqualsEveryRecordedStep) {
   std::ifstream records(PIPELEDGER_SOURCE_DIR "/tests/data/sim/schedule_p2p_trace.jsonl");
   int num_records = 0;
@@ -48,8 +53,11 @@ TEST(MegatronProgram, CallOrderEqualsEveryRecordedStep) {
     SCOPED_TRACE(args.dump());
     const int num_ranks = args["p"], num_chunks = args["v"];
     const int group = args["microbatch_group_size_per_vp_stage"];
+    const bool has_pairs = args.contains("overlap_moe_expert_parallel_comm");
     const Schedule schedule =
-        make_schedule(num_chunks > 1 ? "interleaved" : "1f1b",
+        make_schedule(has_pairs        ? "combined-1f1b"
+                      : num_chunks > 1 ? "interleaved"
+                                       : "1f1b",
                       {num_ranks, num_chunks, args["m"], num_chunks > 1 ? group : 0});
     const std::vector<Program> programs = megatron_programs(
         schedule, group,
@@ -65,7 +73,7 @@ TEST(MegatronProgram, CallOrderEqualsEveryRecordedStep) {
       ASSERT_EQ(as_recorded(programs[rank], schedule), expected);
     }
   }
-  EXPECT_EQ(num_records, 35);
+  EXPECT_EQ(num_records, 38);
 }
 
 }  // namespace
