@@ -144,11 +144,15 @@ Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
     parts_[index(part)] = part_parameters(scenario, part);
     PartTally& tally = tallies_[index(part)];
     for (const PartParameter& parameter : parts_[index(part)]) {
+      if (parameter.role == ParameterRole::linear) tally.linear += parameter.numel;
+      if (parameter.frozen) {
+        tally.frozen[buffer_number(scenario, parameter)] += parameter.numel;
+        continue;
+      }
       Tally& buffer = tally.buffers[buffer_number(scenario, parameter)];
       buffer.numel += parameter.numel;
       buffer.aligned += round_up(parameter.numel, kAlignment);
       const bool linear = parameter.role == ParameterRole::linear;
-      if (linear) tally.linear += parameter.numel;
       if (linear || parameter.role == ParameterRole::matrix) buffer.matrices += parameter.numel;
       if (parameter.columns > 0) {
         add(tally.shapes, {parameter.numel / parameter.columns, parameter.columns});
@@ -162,7 +166,9 @@ Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
     if (std::find(moe.begin(), moe.end(), true) != moe.end()) take(Part::moe_layer);
   }
   if (has_dense) take(Part::dense_layer);
-  if (model.vision) take(Part::vision);
+  if (model.vision)
+    for (const Part part : {Part::vision_patches, Part::vision_layer, Part::vision_projector})
+      take(part);
   if (model.mtp_num_layers > 0) take(Part::mtp_layer);
   take(Part::embedding);
   take(Part::final_norm);
@@ -177,7 +183,8 @@ Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
 std::int64_t Buffers::num_parameters(const StageLayout& stage) const {
   std::int64_t numel = 0;
   for_each_part(scenario_, stage, [&](Part part, int) {
-    for (const Tally& tally : tallies_[index(part)].buffers) numel += tally.numel;
+    const PartTally& tally = tallies_[index(part)];
+    for (std::size_t i = 0; i < kNumBuffers; ++i) numel += tally.buffers[i].numel + tally.frozen[i];
   });
   return numel;
 }
@@ -230,6 +237,7 @@ void Buffers::count(const StageLayout& stage, ChunkBuffers& chunk) const {
       chunk[i].numel += tally.numel;
       chunk[i].padded += tally.aligned;
       chunk[i].num_matrices += tally.matrices;
+      chunk[i].frozen += tallies_[index(part)].frozen[i];
     }
   });
 }
@@ -239,7 +247,7 @@ std::vector<BufferParameter> Buffers::list(const StageLayout& stage, std::size_t
   std::vector<BufferParameter> parameters;
   for_each_part(scenario_, stage, [&](Part part, int) {
     for (const PartParameter& parameter : parts_[index(part)]) {
-      if (buffer_number(scenario_, parameter) != number) continue;
+      if (parameter.frozen || buffer_number(scenario_, parameter) != number) continue;
       const bool is_shared = part == shared && parameter.role == ParameterRole::embedding;
       parameters.push_back({parameter.numel, is_shared});
     }

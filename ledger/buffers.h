@@ -70,6 +70,7 @@ struct BufferSize {
   std::int64_t largest = 0;  // elements of the fullest rank, where the buffer is sharded
   int num_buckets = 0;
   std::int64_t num_matrices = 0;  // elements of matrices, which Muon updates
+  std::int64_t frozen = 0;        // beside the buffer: parameters without gradients
 };
 using ChunkBuffers = std::array<BufferSize, kNumBuffers>;
 
@@ -98,6 +99,7 @@ class Buffers {
   };
   struct PartTally {
     std::array<Tally, kNumBuffers> buffers;
+    std::array<std::int64_t, kNumBuffers> frozen{};
     std::int64_t linear = 0;
     std::vector<MatrixShape> shapes;  // distinct ones
   };

@@ -9,7 +9,7 @@ Bytes p2p_message_bytes(const Scenario& scenario) {
 }
 
 Bytes tied_embedding_gradient_bytes(const Scenario& scenario) {
-  if (scenario.model.untie_embeddings_and_output_weights ||
+  if (scenario.model.untie_embeddings_and_output_weights || scenario.model.freeze_language_model ||
       scenario.parallel.pipeline_model_parallel_size == 1) {
     return Bytes{};
   }

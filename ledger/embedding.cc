@@ -56,6 +56,12 @@ TensorId token_embedding(Tape& tape) {
       {.name = "embedding.wgrad",
        .bytes = Bytes(whole * (shape.element + 2 * gradient_element_bytes(tape.scenario)))}};
   reduce(tape, look_up);
+  if (tape.is_frozen) {
+    look_up.saved = {};
+    look_up.backward_workspace = 0;
+    look_up.backward_kernels.clear();
+    look_up.backward_collectives.clear();
+  }
   tape.add(std::move(look_up));
   return out;
 }
@@ -64,6 +70,7 @@ Tape embedding_tape(const Scenario& scenario) {
   Tape tape(scenario, shape_of(scenario));
   const TensorId looked_up = token_embedding(tape);
   tape.output = scenario.model.hidden_dropout > 0 ? dropped(tape, looked_up) : looked_up;
+  if (tape.is_frozen) tape.drop_gradients();
   return tape;
 }
 

@@ -68,6 +68,27 @@ ForwardFlops whole_model(const Scenario& scenario, double tokens, double squared
   return flops;
 }
 
+Flops gemms(double rows, double weights) { return Flops(kMultiplyAdd * rows * weights); }
+
+TrainingFlops projector_flops(const Model& model, double sequences) {
+  const Vision& v = *model.vision;
+  const auto in = static_cast<double>(v.hidden_size * v.spatial_merge_size * v.spatial_merge_size);
+  const auto out = static_cast<double>(model.hidden_size);
+  const auto f = static_cast<double>(v.projector_ffn_hidden_size);
+  const double tokens = sequences * static_cast<double>(v.num_tokens());
+  const bool is_affine = v.projector_type == ProjectorType::affine;
+  const Flops first = gemms(tokens, in * (is_affine ? out : (v.projector_swiglu ? 2 : 1) * f));
+  const Flops second = is_affine ? Flops{} : gemms(tokens, f * out);
+  const bool is_trained = !model.freeze_vision_projection;
+  const bool is_tower_trained = !model.freeze_vision_model;
+  TrainingFlops flops{.forward = first + second};
+  if (is_trained) flops.weight = first + second;
+  if (is_trained || is_tower_trained) flops.input = second;
+  // A norm before it needs the first layer's input gradient, too.
+  if (is_tower_trained || (is_trained && v.projector_normalization)) flops.input += first;
+  return flops;
+}
+
 }  // namespace
 
 ForwardFlops forward_flops(const Scenario& scenario) {
@@ -83,22 +104,52 @@ ForwardFlops forward_flops(const Scenario& scenario) {
   return flops;
 }
 
+TrainingFlops language_flops(const Scenario& scenario, Flops forward, Flops core_attention) {
+  if (!scenario.model.freeze_language_model) return {forward, forward, forward};
+  return {.forward = forward, .input = forward + core_attention};
+}
+
+VisionFlops vision_flops(const Scenario& scenario, double sequences) {
+  const Model& model = scenario.model;
+  const Vision& v = *model.vision;
+  const auto h = static_cast<double>(v.hidden_size);
+  const auto q = static_cast<double>(v.num_attention_heads * v.kv_channels);
+  const auto kv = static_cast<double>(v.num_query_groups * v.kv_channels);
+  const double images = sequences * static_cast<double>(v.num_images);
+  const auto tokens = static_cast<double>(v.patches_of_image() + v.class_token_len);
+  const auto pixels = static_cast<double>(3 * v.patch_dim * v.patch_dim);
+  const double mlp = (v.swiglu ? 3 : 2) * h * static_cast<double>(v.ffn_hidden_size);
+  const Flops patches = gemms(sequences * static_cast<double>(v.num_patches), pixels * h);
+  const Flops layer =
+      gemms(images * tokens, h * (2 * q + 2 * kv) + mlp) + gemms(images * tokens, tokens * 2 * q);
+  const bool is_trained = !model.freeze_vision_model;
+  const auto if_trained = [&](Flops flops) { return is_trained ? flops : Flops{}; };
+  return {.patches = {.forward = patches, .weight = if_trained(patches)},
+          .layer = {layer, if_trained(layer), if_trained(layer)},
+          .projector = projector_flops(model, sequences)};
+}
+
 Flops model_flops_per_step(const Scenario& scenario) {
   const double s = static_cast<double>(scenario.train.seq_length);
-  const double tokens = static_cast<double>(scenario.train.global_batch_size) * s;
-  return model_flops(scenario, tokens, tokens * s);
+  const double sequences = static_cast<double>(scenario.train.global_batch_size);
+  const double tokens = sequences * s;
+  Flops flops = model_flops(scenario, tokens, tokens * s);
+  if (!scenario.model.vision) return flops;
+  const VisionFlops vision = vision_flops(scenario, sequences);
+  flops += vision.patches.total() + vision.projector.total();
+  return flops + static_cast<double>(scenario.model.vision->num_layers) * vision.layer.total();
 }
 
 Flops model_flops(const Scenario& scenario, double tokens, double squared) {
   const ForwardFlops flops = whole_model(scenario, tokens, squared);
   const Model& model = scenario.model;
-  constexpr double kForwardAndBackward = 3;
   Flops forward = flops.head + static_cast<double>(model.mtp_num_layers) * flops.mtp;
   int num_moe = 0;
   for (int layer = 0; layer < model.num_layers; ++layer) num_moe += model.is_moe_layer(layer);
   forward += static_cast<double>(num_moe) * flops.layer(LayerKind::moe);
   forward += static_cast<double>(model.num_layers - num_moe) * flops.layer(LayerKind::dense);
-  return kForwardAndBackward * forward;
+  const double num_attentions = model.num_layers + model.mtp_num_layers;
+  return language_flops(scenario, forward, num_attentions * flops.core_attention).total();
 }
 
 Flops hardware_flops_per_step(const Scenario& scenario) {

@@ -25,8 +25,27 @@ struct ForwardFlops {
 /// look-up count nothing.
 ForwardFlops forward_flops(const Scenario& scenario);
 
+/// What training needs of a part: its forward, the gradients of its inputs, those of its weights.
+struct TrainingFlops {
+  Flops forward{}, input{}, weight{};
+
+  Flops total() const { return forward + input + weight; }
+};
+/// Of a part of the language model: backward is twice forward. Frozen, its weights have no
+/// gradient, and backward is forward once, twice for core attention, whose products need both
+/// inputs' gradients all the same.
+TrainingFlops language_flops(const Scenario& scenario, Flops forward, Flops core_attention = {});
+
+/// The vision tower over `sequences`, before any cut: GEMMs as 2*m*n*k, attention of each image
+/// whole. A frozen tower is a forward alone, and nothing needs the gradient of pixels.
+struct VisionFlops {
+  TrainingFlops patches, layer, projector;
+};
+VisionFlops vision_flops(const Scenario& scenario, double sequences);
+
 /// Of a step over `tokens` in sequences whose lengths' squares add up to `squared`, as they do when
-/// sequences of different lengths are packed (Megatron's seqlen_squared_sum_in_batch).
+/// sequences of different lengths are packed (Megatron's seqlen_squared_sum_in_batch). Of the
+/// language model alone.
 Flops model_flops(const Scenario& scenario, double tokens, double squared);
 
 }  // namespace pipeledger

@@ -274,7 +274,8 @@ Bytes tied_embedding_gradient_bytes(const Scenario& scenario);
 Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank);
 Bytes optimizer_step_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks);
 
-/// Model flops of one step over the whole world: Megatron's num_floating_point_operations.
+/// Model flops of one step over the whole world: Megatron's num_floating_point_operations, and
+/// those of a vision tower, which it does not know. What is frozen needs no gradients.
 Flops model_flops_per_step(const Scenario& scenario);
 
 /// What the GPUs execute for it, with what is recomputed: the sum over all ops of the whole world.

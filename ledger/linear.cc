@@ -85,40 +85,47 @@ void tensor_collective(const Tape& tape, std::vector<StepCollective>& list, Coll
 void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output) {
   const bool fp8 = is_fp8(tape, layer);
   const std::int64_t element = fp8 ? 1 : tape.shape.element;
-  TapeNode node{
-      .name = layer.names.forward, .inputs = {input}, .outputs = {output}, .has_weight = true};
-  if (fp8) {
+  const bool trained = !tape.is_frozen;
+  TapeNode node{.name = layer.names.forward, .outputs = {output}, .has_weight = trained};
+  (layer.has_dgrad ? node.inputs : node.reads) = {input};
+  if (trained && fp8) {
     quantize(tape, layer, node.saved, node.outputs);
-  } else {
+  } else if (trained) {
     node.saved = {input};
   }
   const LinearKernels kernels_of = kernels(tape, layer);
   node.forward_kernels = {kernels_of.forward};
-  node.backward_kernels = {kernels_of.dgrad, kernels_of.wgrad};
+  if (layer.has_dgrad) node.backward_kernels.push_back(kernels_of.dgrad);
+  if (trained) node.backward_kernels.push_back(kernels_of.wgrad);
   if (fp8) node.backward_workspace += 2 * layer.rows * layer.out;
-  if (!tape.scenario.train.gradient_accumulation_fusion) {
+  if (trained && !tape.scenario.train.gradient_accumulation_fusion) {
     node.weight_workspace += layer.num_gemms * layer.in * layer.out * tape.shape.element;
   }
   const bool cut = layer.mode != LinearMode::replicated && tape.shape.t > 1;
   const std::int64_t whole_in = layer.rows * layer.in;
   const std::int64_t whole_out = layer.rows * layer.out;
   const std::int64_t e = tape.shape.element;
+  // What hides the sum of the input's gradient.
+  const std::string_view wgrad = trained ? layer.names.wgrad : std::string_view{};
   using enum Collective;
   if (cut && layer.mode == LinearMode::column && tape.shape.sequence_parallel) {
     // The gathered input lives in forward and, for the weight's gradient, again in backward,
     // beside the whole gradient of the input that is then scattered.
     if (!layer.is_native) {
       node.forward_workspace += whole_in * element;
-      node.weight_workspace += whole_in * element;
+      if (trained) node.weight_workspace += whole_in * element;
     }
     node.backward_workspace += whole_in * e;
     tensor_collective(tape, node.forward_collectives, all_gather, whole_in * e);
-    tensor_collective(tape, node.backward_collectives, all_gather, whole_in * e, layer.names.dgrad);
-    node.backward_collectives.back().weight = true;
-    tensor_collective(tape, node.backward_collectives, reduce_scatter, whole_in * e,
-                      layer.names.wgrad);
+    if (trained) {
+      tensor_collective(tape, node.backward_collectives, all_gather, whole_in * e,
+                        layer.names.dgrad);
+      node.backward_collectives.back().weight = true;
+    }
+    tensor_collective(tape, node.backward_collectives, reduce_scatter, whole_in * e, wgrad);
   } else if (cut && layer.mode == LinearMode::column) {
-    tensor_collective(tape, node.backward_collectives, all_reduce, whole_in * e, layer.names.wgrad);
+    if (layer.has_dgrad)
+      tensor_collective(tape, node.backward_collectives, all_reduce, whole_in * e, wgrad);
   } else if (cut && tape.shape.sequence_parallel) {
     node.forward_workspace += whole_out * e;
     node.backward_workspace += whole_out * element;

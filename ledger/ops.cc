@@ -24,8 +24,9 @@ using Work = std::shared_ptr<const StepWork>;
 struct PartOps {
   PartLife life;
   Work forward, backward, input_backward, weight_backward;
-  Work again;                        // forward of a checkpointed layer whose input was kept
-  Flops model_flops{};               // of a forward
+  Work again;  // forward of a checkpointed layer whose input was kept
+  TrainingFlops model_flops;
+  bool has_backward = true;          // false: nothing here, nor before, is trained
   std::int64_t num_gradients = 0;    // parameters whose gradients its backward makes
   std::int64_t gathered_bytes = 0;   // ZeRO-3: whole parameters
   std::int64_t scattered_bytes = 0;  // ZeRO-3: whole gradients
@@ -71,11 +72,12 @@ class AllParts {
       if (has_moe) offloaded_moe = layer(LayerKind::moe, flops, true);
     }
     const std::int64_t shared = shares_weight() ? shared_weight() : 0;
-    embedding = make(embedding_tape(scenario), WorkKind::embedding, Flops{},
-                     num_embedding_parameters(scenario), -shared);
+    embedding = make_language(embedding_tape(scenario), WorkKind::embedding, {},
+                              num_embedding_parameters(scenario), -shared);
+    embedding.has_backward = !model.freeze_language_model;
     // A weight shared with the embedding gets its gradient here, where it is used last.
-    head = make(head_tape(scenario), WorkKind::head, flops.head, num_head_parameters(scenario),
-                shared);
+    head = make_language(head_tape(scenario), WorkKind::head, language_flops(scenario, flops.head),
+                         num_head_parameters(scenario), shared);
     if (!exact_) price(embedding, head);
     if (model.mtp_num_layers > 0) make_mtp(flops);
     if (model.vision) make_vision();
@@ -97,8 +99,9 @@ class AllParts {
 
  private:
   PartOps layer(LayerKind kind, const ForwardFlops& flops, bool offloaded) const {
-    PartOps part = make(layer_tape(scenario_, kind, offloaded), WorkKind::layer, flops.layer(kind),
-                        num_layer_parameters(scenario_, kind), 0);
+    PartOps part = make_language(layer_tape(scenario_, kind, offloaded), WorkKind::layer,
+                                 language_flops(scenario_, flops.layer(kind), flops.core_attention),
+                                 num_layer_parameters(scenario_, kind), 0);
     const Bytes price = kind == LayerKind::moe ? prices_.moe_layer : prices_.layer;
     if (!exact_) part.life = {.kept = {.activations = price.value()}};
     return part;
@@ -115,32 +118,45 @@ class AllParts {
     const std::int64_t own = scenario_.parallel.pipeline_model_parallel_size > 1
                                  ? num_embedding_parameters(scenario_)
                                  : 0;
-    first_mtp = make(mtp_tape(scenario_, true), WorkKind::layer, flops.mtp, numel + own, 0);
-    mtp = make(mtp_tape(scenario_, false), WorkKind::layer, flops.mtp, numel, 0);
+    const TrainingFlops each = language_flops(scenario_, flops.mtp, flops.core_attention);
+    first_mtp = make_language(mtp_tape(scenario_, true), WorkKind::layer, each, numel + own, 0);
+    mtp = make_language(mtp_tape(scenario_, false), WorkKind::layer, each, numel, 0);
     if (!exact_) first_mtp.life = mtp.life = layer_part(mtp_layer_kind(scenario_)).life;
   }
 
   void make_vision() {
     tower_ = vision_scenario(scenario_);
-    vision_patches = make_tower(vision_patches_tape(*tower_, scenario_), 0);
-    vision_layer = make_tower(vision_layer_tape(*tower_), 0);
-    // The tower's parameters in one.
+    const Model& model = scenario_.model;
+    const Parallel& parallel = scenario_.parallel;
+    // Whole on every rank or not, a rank's share of what the model needs is even.
+    const VisionFlops flops = vision_flops(
+        scenario_, static_cast<double>(scenario_.train.micro_batch_size) /
+                       (parallel.tensor_model_parallel_size * parallel.context_parallel_size));
+    const auto tower = [&](const Tape& tape, const TrainingFlops& needed, Part part) {
+      return make(tape, WorkKind::vision, needed, num_part_parameters(scenario_, part),
+                  num_trained_parameters(scenario_, part));
+    };
+    vision_patches =
+        tower(vision_patches_tape(*tower_, scenario_), flops.patches, Part::vision_patches);
+    vision_layer = tower(vision_layer_tape(*tower_), flops.layer, Part::vision_layer);
     vision_projector =
-        make_tower(vision_projector_tape(*tower_, scenario_), num_vision_parameters(scenario_));
+        tower(vision_projector_tape(*tower_, scenario_), flops.projector, Part::vision_projector);
+    vision_patches.has_backward = vision_layer.has_backward = !model.freeze_vision_model;
+    vision_projector.has_backward = !model.freeze_vision_model || !model.freeze_vision_projection;
     if (!exact_) vision_patches.life = vision_layer.life = vision_projector.life = {};
   }
 
-  PartOps make_tower(const Tape& tape, std::int64_t numel) const {
-    PartOps part = make(tape, WorkKind::vision, Flops{}, numel, 0);
-    for (const Kernel& kernel : part.forward->kernels) part.model_flops += kernel.flops;
-    return part;
+  /// `extra`: gradients beyond those of the part's own parameters.
+  PartOps make_language(const Tape& tape, WorkKind kind, const TrainingFlops& model_flops,
+                        std::int64_t numel, std::int64_t extra) const {
+    const bool is_frozen = scenario_.model.freeze_language_model;
+    return make(tape, kind, model_flops, numel, is_frozen ? 0 : numel + extra);
   }
 
-  /// `extra`: gradients beyond those of the part's own parameters.
-  PartOps make(const Tape& tape, WorkKind kind, Flops model_flops, std::int64_t numel,
-               std::int64_t extra) const {
+  PartOps make(const Tape& tape, WorkKind kind, const TrainingFlops& model_flops,
+               std::int64_t numel, std::int64_t num_gradients) const {
     PartOps part{.life = play(tape), .model_flops = model_flops};
-    part.num_gradients = numel + extra;
+    part.num_gradients = num_gradients;
     const PartWork runs = work(tape);
     StepWork forward{.kind = kind,
                      .kernels = runs.forward,
@@ -274,14 +290,10 @@ class ChunkBuilder {
 
   void lay_out() {
     if (stage_.embedding && scenario_.model.vision) {
-      places_.push_back({.part = &parts_.vision_patches});
-      for (int i = 0; i < scenario_.model.vision->num_layers; ++i) {
-        places_.push_back({.part = &parts_.vision_layer, .layer = i});
-      }
-      places_.push_back({.part = &parts_.vision_projector});
+      lay_out_tower(*scenario_.model.vision);
     }
     if (stage_.embedding) places_.push_back({.part = &parts_.embedding});
-    int number = 0;
+    int number = scenario_.model.vision ? scenario_.model.vision->num_layers : 0;
     for (const Unit& unit : units(scenario_, stage_)) {
       for (int layer = unit.first; layer < unit.last; ++layer) {
         places_.push_back(
@@ -298,6 +310,21 @@ class ChunkBuilder {
                          .layer = scenario_.model.num_layers + i});
     }
     if (stage_.head) places_.push_back({.part = &parts_.head});
+  }
+
+  /// With full recompute the tower's layers are units, too; frozen ones have nothing to make again.
+  void lay_out_tower(const Vision& vision) {
+    places_.push_back({.part = &parts_.vision_patches});
+    const bool is_checkpointed = vision.recompute_granularity == RecomputeGranularity::full &&
+                                 parts_.vision_layer.has_backward && parts_.is_exact();
+    for (int i = 0; i < vision.num_layers; ++i) {
+      places_.push_back({.part = &parts_.vision_layer,
+                         .layer = i,
+                         .checkpointed = is_checkpointed,
+                         .keeps_input = i % vision.recompute_num_layers == 0,
+                         .unit = is_checkpointed ? i / vision.recompute_num_layers : -1});
+    }
+    places_.push_back({.part = &parts_.vision_projector});
   }
 
   /// Whether a decoder layer's activations go to host memory: of the model's first layers with
@@ -379,6 +406,7 @@ class ChunkBuilder {
     steps.reserve(2 * places_.size());
     for (std::size_t i = places_.size(); i-- > 0;) {
       const Place& place = places_[i];
+      if (!place.part->has_backward) continue;
       const bool last_of_unit =
           place.unit >= 0 && (i + 1 == places_.size() || places_[i + 1].unit != place.unit);
       if (last_of_unit && half != Half::weight) run_unit_again(steps, i);
@@ -447,13 +475,17 @@ class ChunkBuilder {
   }
 
   void set_flops(ChunkLedger& chunk) const {
-    Flops forward{};
-    for (const Place& place : places_) forward += place.part->model_flops;
-    chunk.forward.model_flops = forward;
-    chunk.backward.model_flops = 2.0 * forward;
-    chunk.input_backward.model_flops = forward;
-    chunk.weight_backward.model_flops = forward;
-    chunk.model_flops_per_microbatch = 3.0 * forward;
+    TrainingFlops sum;
+    for (const Place& place : places_) {
+      sum.forward += place.part->model_flops.forward;
+      sum.input += place.part->model_flops.input;
+      sum.weight += place.part->model_flops.weight;
+    }
+    chunk.forward.model_flops = sum.forward;
+    chunk.backward.model_flops = sum.input + sum.weight;
+    chunk.input_backward.model_flops = sum.input;
+    chunk.weight_backward.model_flops = sum.weight;
+    chunk.model_flops_per_microbatch = sum.total();
     for (OpLedger* op :
          {&chunk.forward, &chunk.backward, &chunk.input_backward, &chunk.weight_backward}) {
       op->hardware_flops = kernel_flops(*op);

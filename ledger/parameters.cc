@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "ledger/parts.h"
 #include "ledger/shape.h"
 
 namespace pipeledger {
@@ -23,11 +24,10 @@ struct NormNames {
 };
 
 template <class Sink>
-void norm(const Scenario& scenario, NormNames names, std::int64_t width, Sink&& sink,
-          int number = 0) {
-  sink({.name = names.weight, .numel = width, .number = number});
+void norm(const Scenario& scenario, NormNames names, std::int64_t width, Sink&& sink) {
+  sink({.name = names.weight, .numel = width});
   if (scenario.model.normalization == Normalization::LayerNorm) {
-    sink({.name = names.bias, .numel = width, .number = number});
+    sink({.name = names.bias, .numel = width});
   }
 }
 
@@ -257,47 +257,83 @@ void embedding_part(const Scenario& scenario, Sink&& sink) {
   }
 }
 
-/// Patches, layers of attention and an MLP of two matrices without biases, then two projections:
-/// the merged patches of a token to the projector's width, and that to the language model's.
+/// FP8 leaves the tower and the projection in 16 bits: their matrices are no `linear` ones.
 template <class Sink>
-void vision(const Scenario& scenario, Sink&& sink) {
-  const Vision& v = *scenario.model.vision;
-  const std::int64_t q = v.num_attention_heads * v.kv_channels;
-  const std::int64_t kv = v.num_query_groups * v.kv_channels;
-  // It stays in 16 bits where the language model is FP8.
-  const auto each = [&](std::string_view name, std::int64_t rows, std::int64_t columns,
-                        int number = 0) {
-    sink({.name = name,
-          .numel = rows * columns,
-          .columns = columns,
-          .role = matrix,
-          .number = number});
+auto in_16_bits(Sink&& sink) {
+  return [&sink](PartParameter parameter) {
+    if (parameter.role == linear) parameter.role = matrix;
+    sink(parameter);
   };
-  each("vision_model.conv1.weight", v.hidden_size, 3 * v.patch_dim * v.patch_dim);
-  for (int i = 0; i < v.num_layers; ++i) {
-    each("vision_model.decoder.layers.{}.self_attention.linear_proj.weight", v.hidden_size, q, i);
-    norm(scenario,
-         {"vision_model.decoder.layers.{}.self_attention.linear_qkv.layer_norm_weight",
-          "vision_model.decoder.layers.{}.self_attention.linear_qkv.layer_norm_bias"},
-         v.hidden_size, sink, i);
-    each("vision_model.decoder.layers.{}.self_attention.linear_qkv.weight", q + 2 * kv,
-         v.hidden_size, i);
-    norm(scenario,
-         {"vision_model.decoder.layers.{}.mlp.linear_fc1.layer_norm_weight",
-          "vision_model.decoder.layers.{}.mlp.linear_fc1.layer_norm_bias"},
-         v.hidden_size, sink, i);
-    each("vision_model.decoder.layers.{}.mlp.linear_fc1.weight", v.ffn_hidden_size, v.hidden_size,
-         i);
-    each("vision_model.decoder.layers.{}.mlp.linear_fc2.weight", v.hidden_size, v.ffn_hidden_size,
-         i);
+}
+
+template <class Sink>
+void vision_patches(const Scenario& scenario, Sink&& sink) {
+  const Vision& v = *scenario.model.vision;
+  const auto whole = [&](std::string_view name, std::int64_t rows, std::int64_t columns) {
+    if (rows > 0) sink({.name = name, .numel = rows * columns, .columns = columns, .role = matrix});
+  };
+  whole("vision_model.conv1.weight", v.hidden_size, 3 * v.patch_dim * v.patch_dim);
+  if (v.num_position_embeddings > 0)
+    sink({.name = "vision_model.position_embeddings.weight",
+          .numel = v.num_position_embeddings * v.hidden_size,
+          .role = matrix});
+  if (v.class_token_len > 0)
+    sink({.name = "vision_model.class_token", .numel = v.class_token_len * v.hidden_size});
+  if (v.pre_layernorm)
+    norm(vision_scenario(scenario), {"vision_model.ln_pre.weight", "vision_model.ln_pre.bias"},
+         v.hidden_size, sink);
+}
+
+/// As a decoder layer's attention and MLP, of the tower's sizes.
+template <class Sink>
+void vision_layer(const Scenario& scenario, Sink&& sink) {
+  const Scenario tower = vision_scenario(scenario);
+  layer(tower, LayerKind::dense, in_16_bits(sink));
+}
+
+/// The merged patches of a token to the projector's width, and that to the language model's.
+template <class Sink>
+void vision_projector(const Scenario& scenario, Sink&& sink) {
+  const Model& model = scenario.model;
+  const Vision& v = *model.vision;
+  Scenario tower = vision_scenario(scenario);
+  const std::int64_t t = tower.parallel.tensor_model_parallel_size;
+  if (v.final_layernorm)
+    norm(tower,
+         {"vision_model.decoder.final_layernorm.weight",
+          "vision_model.decoder.final_layernorm.bias"},
+         v.hidden_size, [&](PartParameter parameter) {
+           parameter.frozen = model.freeze_vision_model;
+           sink(parameter);
+         });
+  const auto add = [&](PartParameter parameter) {
+    parameter.frozen = model.freeze_vision_projection;
+    sink(parameter);
+  };
+  const std::int64_t merged = v.spatial_merge_size * v.spatial_merge_size;
+  if (v.projector_normalization) {
+    tower.model.normalization = *v.projector_normalization;
+    norm(tower,
+         {"vision_projection.linear_fc1.layer_norm_weight",
+          "vision_projection.linear_fc1.layer_norm_bias"},
+         v.hidden_size * merged, add);
   }
-  norm(scenario,
-       {"vision_model.decoder.final_layernorm.weight", "vision_model.decoder.final_layernorm.bias"},
-       v.hidden_size, sink);
-  each("vision_projection.linear_fc1.weight", v.projector_ffn_hidden_size,
-       v.hidden_size * v.spatial_merge_size * v.spatial_merge_size);
-  each("vision_projection.linear_fc2.weight", scenario.model.hidden_size,
-       v.projector_ffn_hidden_size);
+  const auto cut = [&](std::string_view name, std::int64_t rows, std::int64_t columns) {
+    cut_matrix(name, rows, columns, in_16_bits(add));
+  };
+  const auto bias = [&](std::string_view name, std::int64_t numel, bool is_cut) {
+    if (v.projector_bias) add({.name = name, .numel = numel, .tensor_parallel = is_cut});
+  };
+  if (v.projector_type == ProjectorType::affine) {
+    cut("vision_projection.weight", model.hidden_size / t, v.hidden_size * merged);
+    return bias("vision_projection.bias", model.hidden_size / t, true);
+  }
+  const std::int64_t f = v.projector_ffn_hidden_size / t;
+  const std::int64_t fc1 = (v.projector_swiglu ? 2 : 1) * f;
+  cut("vision_projection.linear_fc1.weight", fc1, v.hidden_size * merged);
+  bias("vision_projection.linear_fc1.bias", fc1, true);
+  cut("vision_projection.linear_fc2.weight", model.hidden_size, f);
+  bias("vision_projection.linear_fc2.bias", model.hidden_size, false);
 }
 
 template <class Sink>
@@ -310,11 +346,27 @@ void output_part(const Scenario& scenario, Sink&& sink) {
         .role = embedding});
 }
 
-template <class Sink>
-void visit_part(const Scenario& scenario, Part part, Sink&& sink) {
+bool is_frozen(const Model& model, Part part) {
   switch (part) {
-    case Part::vision:
-      return vision(scenario, sink);
+    case Part::vision_patches:
+    case Part::vision_layer:
+      return model.freeze_vision_model;
+    case Part::vision_projector:
+      return false;  // says so itself, parameter by parameter
+    default:
+      return model.freeze_language_model;
+  }
+}
+
+template <class Sink>
+void visit_parameters(const Scenario& scenario, Part part, Sink&& sink) {
+  switch (part) {
+    case Part::vision_patches:
+      return vision_patches(scenario, sink);
+    case Part::vision_layer:
+      return vision_layer(scenario, sink);
+    case Part::vision_projector:
+      return vision_projector(scenario, sink);
     case Part::embedding:
       return embedding_part(scenario, sink);
     case Part::dense_layer:
@@ -332,12 +384,23 @@ void visit_part(const Scenario& scenario, Part part, Sink&& sink) {
   PIPELEDGER_CHECK(false, "part={}", static_cast<int>(part));
 }
 
+template <class Sink>
+void visit_part(const Scenario& scenario, Part part, Sink&& sink) {
+  const bool frozen = is_frozen(scenario.model, part);
+  visit_parameters(scenario, part, [&](PartParameter parameter) {
+    parameter.frozen = parameter.frozen || frozen;
+    sink(parameter);
+  });
+}
+
 /// What stands before a parameter's name in the whole model.
 std::string prefix(const PartParameter& parameter, Part part, int number) {
   switch (part) {
     case Part::dense_layer:
     case Part::moe_layer:
       return fmt::format("decoder.layers.{}.", number);
+    case Part::vision_layer:
+      return fmt::format("vision_model.decoder.layers.{}.", number);
     case Part::mtp_layer: {
       const bool own =
           parameter.name.starts_with("enorm.") || parameter.name.starts_with("hnorm.") ||
@@ -412,6 +475,14 @@ std::int64_t num_part_parameters(const Scenario& scenario, Part part) {
   return numel;
 }
 
+std::int64_t num_trained_parameters(const Scenario& scenario, Part part) {
+  std::int64_t numel = 0;
+  visit_part(scenario, part, [&](const PartParameter& parameter) {
+    if (!parameter.frozen) numel += parameter.numel;
+  });
+  return numel;
+}
+
 std::int64_t num_layer_parameters(const Scenario& scenario, LayerKind kind) {
   return num_part_parameters(scenario,
                              kind == LayerKind::moe ? Part::moe_layer : Part::dense_layer);
@@ -423,10 +494,6 @@ std::int64_t num_mtp_layer_parameters(const Scenario& scenario) {
 
 std::int64_t num_embedding_parameters(const Scenario& scenario) {
   return num_part_parameters(scenario, Part::embedding);
-}
-
-std::int64_t num_vision_parameters(const Scenario& scenario) {
-  return scenario.model.vision ? num_part_parameters(scenario, Part::vision) : 0;
 }
 
 std::int64_t num_head_parameters(const Scenario& scenario) {

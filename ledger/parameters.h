@@ -13,15 +13,17 @@
 namespace pipeledger {
 
 enum class Part {
-  vision,     // tower and projection
-  embedding,  // of words, and of positions where they are learned
+  vision_patches,  // with class tokens, positions and the norm before the layers
+  vision_layer,
+  vision_projector,  // with the tower's final norm
+  embedding,         // of words, and of positions where they are learned
   dense_layer,
   moe_layer,
   mtp_layer,
   final_norm,
   output_layer,
 };
-inline constexpr std::size_t kNumParts = 7;
+inline constexpr std::size_t kNumParts = 9;
 
 /// A parameter of a part. `name` is its place in the part; "{}" stands for the local expert.
 struct PartParameter {
@@ -31,18 +33,26 @@ struct PartParameter {
   bool tensor_parallel = false;
   bool expert = false;
   ParameterRole role = ParameterRole::vector;
-  int number = 0;  // of the expert, or of the vision tower's layer
+  bool frozen = false;
+  int number = 0;  // of the expert
 };
 
 /// In registration order.
 std::vector<PartParameter> part_parameters(const Scenario& scenario, Part part);
 std::int64_t num_part_parameters(const Scenario& scenario, Part part);
+/// Those that are not frozen.
+std::int64_t num_trained_parameters(const Scenario& scenario, Part part);
 
 /// Calls visit(part, number) for each part of a stage in registration order; number is that of
-/// the decoder layer in the model, of the MTP layer, else 0.
+/// the layer in the model or the tower, of the MTP layer, else 0.
 template <class Visit>
 void for_each_part(const Scenario& scenario, const StageLayout& stage, Visit&& visit) {
-  if (stage.embedding && scenario.model.vision) visit(Part::vision, 0);
+  if (stage.embedding && scenario.model.vision) {
+    visit(Part::vision_patches, 0);
+    for (int layer = 0; layer < scenario.model.vision->num_layers; ++layer)
+      visit(Part::vision_layer, layer);
+    visit(Part::vision_projector, 0);
+  }
   if (holds_embedding(stage)) visit(Part::embedding, 0);
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     visit(layer_kind(scenario, layer) == LayerKind::moe ? Part::moe_layer : Part::dense_layer,
@@ -64,8 +74,6 @@ std::int64_t num_layer_parameters(const Scenario& scenario, LayerKind kind = Lay
 std::int64_t num_mtp_layer_parameters(const Scenario& scenario);
 /// Word and position embeddings on one TP rank.
 std::int64_t num_embedding_parameters(const Scenario& scenario);
-/// Vision tower and projection; whole on every rank.
-std::int64_t num_vision_parameters(const Scenario& scenario);
 /// Final norm, and the output layer's weight where the last stage holds one of its own: untied, or
 /// tied over more than one pipeline rank (the copy is kept equal by an all-reduce).
 std::int64_t num_head_parameters(const Scenario& scenario);

@@ -27,11 +27,14 @@ struct Linear {
   std::int64_t in = 0, out = 0;
   std::int64_t num_gemms = 1;  // experts: as many matrices share the rows
   bool fp8 = true;             // under train.fp8: an FP8 GEMM
+  bool has_dgrad = true;       // false: nothing before it is trained, as before the first patches
   /// Megatron's own layer, not Transformer Engine's: it gathers its input into a buffer that stays
   /// (framework_buffers.h).
   bool is_native = false;
 };
 /// Records the layer's GEMMs and collectives; it keeps its input, with FP8 as a copy of its own.
+/// With a frozen weight it keeps nothing, and its backward is the input's gradient alone (TE
+/// `linear.py`; Megatron-LM `LinearWithFrozenWeight`).
 void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output);
 
 /// A kernel that streams `elements` of the activations' size through memory.
@@ -97,11 +100,12 @@ Tape head_tape(const Scenario& scenario);
 /// An MTP layer with its embeddings, projection, norms and loss.
 Tape mtp_tape(const Scenario& scenario, bool first);
 
-/// The vision tower as a scenario of its own: one rank, whose sequence are the patches. The tapes
-/// below refer to it.
+/// The vision tower as a scenario of its own, whose sequences are the images' patches. The tapes
+/// below refer to it. A frozen tower has no gradient: it keeps nothing and runs forward alone.
 Scenario vision_scenario(const Scenario& scenario);
 Tape vision_patches_tape(const Scenario& tower, const Scenario& scenario);
 Tape vision_layer_tape(const Scenario& tower);
+/// Final norm of the tower, and the projection.
 Tape vision_projector_tape(const Scenario& tower, const Scenario& scenario);
 
 }  // namespace pipeledger

@@ -59,8 +59,11 @@ void add_chunk(const Scenario& scenario, const Buffers& buffers, const StageLayo
   const std::int64_t gradient = stored_gradient_bytes(scenario);
   for (std::size_t i = 0; i < kNumBuffers; ++i) {
     const BufferSize& size = chunk[i];
-    if (size.numel == 0) continue;
     const BufferKey key = buffer_key(i);
+    const std::int64_t frozen =
+        cut.weights ? shard(size.frozen, num_shards(scenario, key.expert)) : size.frozen;
+    state.weights += Bytes(frozen * weight_bytes(scenario, key));
+    if (size.numel == 0) continue;
     state.weights +=
         Bytes((cut.weights ? size.largest : size.padded) * weight_bytes(scenario, key));
     state.gradients += Bytes((cut.gradients ? size.largest : size.padded) * gradient);

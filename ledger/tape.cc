@@ -85,6 +85,20 @@ void Tape::module(OffloadModule name, int first, int last) {
   if (offloads && train.offloads(name)) offload(first, last, train.min_offloaded_tensor_size);
 }
 
+void Tape::drop_gradients() {
+  for (TapeNode& node : nodes_) {
+    for (const TensorId id : node.inputs) node.reads.push_back(id);
+    node.inputs = {};
+    node.saved = {};
+    node.has_weight = node.overwrites_saved = node.passes_gradient = false;
+    node.backward_workspace = node.weight_workspace = 0;
+    node.backward_kernels.clear();
+    node.backward_collectives.clear();
+  }
+  recomputed_.clear();
+  offloaded_.clear();
+}
+
 void Tape::hold(TensorId id, int last) { held_.push_back({id, last}); }
 
 std::vector<std::pair<int, int>> Tape::run_again_before(int i) const {

@@ -97,7 +97,8 @@ struct Live {
 
 class Tape {
  public:
-  Tape(const Scenario& of, const Shape& sizes) : scenario(of), shape(sizes) {
+  Tape(const Scenario& of, const Shape& sizes)
+      : scenario(of), shape(sizes), is_frozen(of.model.freeze_language_model) {
     tensors_.reserve(64);
     nodes_.reserve(48);
   }
@@ -132,6 +133,9 @@ class Tape {
   /// What these nodes save goes to host memory as the last of them ends, if of `min_numel` elements
   /// or more, and is back before their backward.
   void offload(int first, int last, std::int64_t min_numel);
+  /// Nothing up to here is trained, nor anything before it: no node keeps a tensor or has a
+  /// backward.
+  void drop_gradients();
   /// A loss: backward starts from its gradient.
   void start_backward_from(TensorId loss) { losses_.push_back(loss); }
   /// A variable of the caller's holds the tensor until node `last` ends.
@@ -151,6 +155,7 @@ class Tape {
   TensorId input = -1;    // comes from the part before
   TensorId output = -1;   // goes to the part behind; -1: none
   bool offloads = false;  // the part is one whose modules go to host memory
+  bool is_frozen;         // the weights recorded from here on are not trained
 
  private:
   friend class TapePlayer;

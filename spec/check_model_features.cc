@@ -181,16 +181,86 @@ void check_context_parallel(const Scenario& scenario, Findings& findings) {
                  {kContextSize, kTensorSize, kGroups});
 }
 
-void check_vision(const Model& model, Findings& findings) {
-  if (!model.vision) return;
-  const std::int64_t merge = model.vision->spatial_merge_size * model.vision->spatial_merge_size;
-  if (model.vision->num_patches % merge != 0)
-    findings.add("model.vision.num_patches",
-                 fmt::format("{} is not a multiple of spatial_merge_size squared, {}; nearest "
-                             "legal: {}",
-                             model.vision->num_patches, merge,
-                             nearest_multiples(model.vision->num_patches, merge)),
-                 {"model.vision.spatial_merge_size"});
+void check_patches(const Vision& vision, std::int64_t seq_length, Findings& findings) {
+  constexpr const char* kPatches = "model.vision.num_patches";
+  constexpr const char* kMerge = "model.vision.spatial_merge_size";
+  constexpr const char* kImages = "model.vision.num_images";
+  const std::int64_t merge = vision.spatial_merge_size * vision.spatial_merge_size;
+  const std::int64_t step = vision.num_images * merge;
+  if (vision.num_patches % step != 0)
+    return findings.add(
+        kPatches,
+        fmt::format("{} is not a multiple of {}spatial_merge_size squared, {}; nearest legal: {}",
+                    vision.num_patches, vision.num_images > 1 ? "num_images times " : "", step,
+                    nearest_multiples(vision.num_patches, step)),
+        {kMerge, kImages});
+  check_idle(vision.class_token_len == 0, "model.vision.drop_class_token",
+             "without class_token_len", findings);
+  if (!vision.drop_class_token && vision.class_token_len % merge != 0)
+    return findings.add("model.vision.drop_class_token",
+                        fmt::format("false leaves {} class tokens, which do not merge by squares "
+                                    "of {}; write true",
+                                    vision.class_token_len, vision.spatial_merge_size),
+                        {kMerge});
+  if (vision.num_tokens() > seq_length)
+    findings.add(kPatches,
+                 fmt::format("{} become {} tokens of the language model, more than train."
+                             "seq_length {}",
+                             vision.num_patches, vision.num_tokens(), seq_length),
+                 {kMerge, kImages, "train.seq_length"});
+}
+
+void check_tower_cut(const Scenario& scenario, Findings& findings) {
+  const Vision& vision = *scenario.model.vision;
+  if (!vision.tensor_parallel) return;
+  const std::int64_t t = scenario.parallel.tensor_model_parallel_size;
+  const auto divides = [&](std::int64_t size, const char* field) {
+    if (size % t == 0) return;
+    findings.add(field,
+                 fmt::format("{} is not a multiple of tensor_model_parallel_size {}, which "
+                             "model.vision.tensor_parallel cuts it by; nearest legal: {}",
+                             size, t, nearest_multiples(size, t)),
+                 {kTensorSize, "model.vision.tensor_parallel"});
+  };
+  divides(vision.num_attention_heads, "model.vision.num_attention_heads");
+  divides(vision.ffn_hidden_size, "model.vision.ffn_hidden_size");
+  if (vision.projector_type == ProjectorType::mlp)
+    divides(vision.projector_ffn_hidden_size, "model.vision.projector_ffn_hidden_size");
+}
+
+void check_vision(const Scenario& scenario, Findings& findings) {
+  if (!scenario.model.vision) return;
+  const Vision& vision = *scenario.model.vision;
+  check_patches(vision, scenario.train.seq_length, findings);
+  check_tower_cut(scenario, findings);
+  for (const char* field :
+       {"model.vision.projector_ffn_hidden_size", "model.vision.projector_swiglu"})
+    check_idle(vision.projector_type == ProjectorType::affine, field, "with projector_type affine",
+               findings);
+  check_idle(vision.recompute_granularity != RecomputeGranularity::full,
+             "model.vision.recompute_num_layers", "unless recompute_granularity is full", findings);
+}
+
+void check_frozen(const Scenario& scenario, Findings& findings) {
+  const Model& model = scenario.model;
+  constexpr const char* kLanguage = "model.freeze_language_model";
+  constexpr const char* kTower = "model.freeze_vision_model";
+  constexpr const char* kProjection = "model.freeze_vision_projection";
+  for (const char* field : {kTower, kProjection})
+    check_idle(!model.vision, field, "without model.vision", findings);
+  const bool is_tower_still = !model.vision || model.freeze_vision_model;
+  const bool is_projection_still = !model.vision || model.freeze_vision_projection;
+  if (model.freeze_language_model && is_tower_still && is_projection_still)
+    return findings.add(kLanguage, "leaves nothing to train; remove it", {kTower, kProjection});
+  const bool is_frozen =
+      model.freeze_language_model || model.freeze_vision_model || model.freeze_vision_projection;
+  const bool is_plain =
+      scenario.train.ddp_impl == DdpImpl::megatron || scenario.train.ddp_impl == DdpImpl::torch;
+  if (is_frozen && !is_plain)
+    findings.add("train.ddp_impl",
+                 "shards parameters that are frozen too, which is not modelled; write megatron, or "
+                 "remove model.freeze_language_model and its like",
+                 {kLanguage, kTower, kProjection});
 }
 
 }  // namespace
@@ -199,7 +269,8 @@ void check_model_features(const Scenario& scenario, Findings& findings) {
   check_latent_attention(scenario, findings);
   check_experts(scenario, findings);
   check_context_parallel(scenario, findings);
-  check_vision(scenario.model, findings);
+  check_vision(scenario, findings);
+  check_frozen(scenario, findings);
 }
 
 }  // namespace pipeledger

@@ -63,16 +63,15 @@ constexpr std::array kPresets = {
       hidden_dropout: 0 attention_dropout: 0
     )"},
     // Qwen2.5-VL 7B: Bai et al. 2025, "Qwen2.5-VL Technical Report", table 1, and its config.json.
-    // The tower's MLP has three matrices of 3,420; two of 5,130 are as many. num_patches: 1,024
-    // tokens of an image of 896 x 896 pixels.
+    // num_patches: 1,024 tokens of an image of 896 x 896 pixels.
     Preset{"qwen2.5-vl-7b", R"(
       num_layers: 28 hidden_size: 3584 ffn_hidden_size: 18944 num_attention_heads: 28
       num_query_groups: 4 vocab_size: 152064 max_position_embeddings: 128000
       position_embedding_type: rope swiglu: true normalization: RMSNorm
       untie_embeddings_and_output_weights: true add_bias_linear: false add_qkv_bias: true
       hidden_dropout: 0 attention_dropout: 0
-      vision { num_layers: 32 hidden_size: 1280 ffn_hidden_size: 5130 num_attention_heads: 16
-               patch_dim: 14 num_patches: 4096 projector_ffn_hidden_size: 5120
+      vision { num_layers: 32 hidden_size: 1280 ffn_hidden_size: 3420 num_attention_heads: 16
+               swiglu: true patch_dim: 14 num_patches: 4096 projector_ffn_hidden_size: 5120
                spatial_merge_size: 2 }
     )"},
     // Qwen3: Yang et al. 2025, "Qwen3 Technical Report", tables 1 and 2, and the config.json files

@@ -356,6 +356,8 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
   scenario.parallel =
       resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);
   scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size, findings);
+  if (scenario.model.vision)
+    resolve_tower_recompute(written.model().vision(), scenario.train, *scenario.model.vision);
   scenario.sim = resolve_sim(written.sim(), scenario, folder, findings);
   const int gpus_per_node = scenario.cluster.gpus_per_node;
   const std::int64_t world = scenario.parallel.world_size();

@@ -15,6 +15,7 @@ namespace pipeledger {
 namespace {
 
 static_assert(int{proto::Model::RMSNorm} == static_cast<int>(Normalization::RMSNorm));
+static_assert(int{proto::Vision::affine} == static_cast<int>(ProjectorType::affine));
 
 void read_config(const std::filesystem::path& path, proto::Model& model, Findings& findings) {
   // A regular file: a device or a pipe may never end.
@@ -98,7 +99,36 @@ MixtureOfExperts resolve_moe(const proto::Model& m, const Model& model, Findings
   return moe;
 }
 
-Vision resolve_vision(const proto::Vision& v, Findings& findings) {
+std::optional<Normalization> projector_norm(const proto::Vision& v) {
+  switch (v.projector_normalization()) {
+    case proto::Vision::none:
+      return std::nullopt;
+    case proto::Vision::LayerNorm:
+      return Normalization::LayerNorm;
+    case proto::Vision::RMSNorm:
+      return Normalization::RMSNorm;
+  }
+  return std::nullopt;
+}
+
+/// What the tower's layers and its projector are made of.
+void resolve_vision_parts(const proto::Vision& v, const Model& model, Vision& vision) {
+  vision.swiglu = v.swiglu();
+  vision.normalization =
+      v.has_normalization() ? static_cast<Normalization>(v.normalization()) : model.normalization;
+  vision.add_bias_linear = v.add_bias_linear();
+  vision.add_qkv_bias = v.add_qkv_bias();
+  vision.qk_layernorm = v.qk_layernorm();
+  vision.pre_layernorm = v.pre_layernorm();
+  if (v.has_final_layernorm()) vision.final_layernorm = v.final_layernorm();
+  vision.tensor_parallel = v.tensor_parallel();
+  vision.projector_type = static_cast<ProjectorType>(v.projector_type());
+  vision.projector_normalization = projector_norm(v);
+  vision.projector_swiglu = v.projector_swiglu();
+  vision.projector_bias = v.projector_bias();
+}
+
+Vision resolve_vision(const proto::Vision& v, const Model& model, Findings& findings) {
   const std::string_view remedy = "a vision tower needs it";
   require(v.has_num_layers(), "model.vision.num_layers", remedy, findings);
   require(v.has_hidden_size(), "model.vision.hidden_size", remedy, findings);
@@ -121,10 +151,26 @@ Vision resolve_vision(const proto::Vision& v, Findings& findings) {
   if (v.has_spatial_merge_size()) vision.spatial_merge_size = v.spatial_merge_size();
   vision.projector_ffn_hidden_size =
       v.has_projector_ffn_hidden_size() ? v.projector_ffn_hidden_size() : vision.hidden_size;
+  if (v.has_num_images()) vision.num_images = v.num_images();
+  vision.class_token_len = v.class_token_len();
+  if (v.has_drop_class_token()) vision.drop_class_token = v.drop_class_token();
+  vision.num_position_embeddings = v.num_position_embeddings();
+  resolve_vision_parts(v, model, vision);
   return vision;
 }
 
 }  // namespace
+
+void resolve_tower_recompute(const proto::Vision& written, const Train& train, Vision& vision) {
+  const bool is_selective = train.recompute_granularity == RecomputeGranularity::selective;
+  vision.recompute_granularity =
+      written.has_recompute_granularity()
+          ? static_cast<RecomputeGranularity>(written.recompute_granularity())
+      : is_selective ? RecomputeGranularity::selective
+                     : RecomputeGranularity::none;
+  if (written.has_recompute_num_layers())
+    vision.recompute_num_layers = written.recompute_num_layers();
+}
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
                     std::int64_t tensor_parallel_size, Findings& findings) {
@@ -164,7 +210,10 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
   if (m.multi_latent_attention()) model.mla = resolve_mla(m);
   if (m.has_num_experts()) model.moe = resolve_moe(m, model, findings);
   model.mtp_num_layers = m.mtp_num_layers();
-  if (m.has_vision()) model.vision = resolve_vision(m.vision(), findings);
+  if (m.has_vision()) model.vision = resolve_vision(m.vision(), model, findings);
+  model.freeze_language_model = m.freeze_language_model();
+  model.freeze_vision_model = m.freeze_vision_model();
+  model.freeze_vision_projection = m.freeze_vision_projection();
   return model;
 }
 

@@ -13,6 +13,7 @@ namespace pipeledger {
 namespace proto {
 class Model;
 class Train;
+class Vision;
 }  // namespace proto
 
 /// "FIELD is missing; REMEDY", unless the field is given or already told wrong.
@@ -20,6 +21,9 @@ void require(bool is_given, const std::string& field, std::string_view remedy, F
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
                     std::int64_t tensor_parallel_size, Findings& findings);
+
+/// The tower's recompute, which is the language model's unless written, `full` aside.
+void resolve_tower_recompute(const proto::Vision& written, const Train& train, Vision& vision);
 
 Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings);
 

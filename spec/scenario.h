@@ -19,6 +19,7 @@
 namespace pipeledger {
 
 enum class Normalization { LayerNorm, RMSNorm };
+enum class RecomputeGranularity { none, selective, full };
 
 /// DeepSeek's attention: keys and values, and queries if q_lora_rank > 0, pass through a narrow
 /// projection; a head's query and key have a part with rotary positions and one without.
@@ -45,8 +46,10 @@ struct MixtureOfExperts {
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
+enum class ProjectorType { mlp, affine };
+
 /// A vision tower in front of the language model, on the first stage: patches, transformer layers,
-/// then two projections. Every rank holds it whole.
+/// then a projection. Every rank holds it whole, unless tensor_parallel cuts it.
 struct Vision {
   int num_layers = 0;
   std::int64_t hidden_size = 0;
@@ -57,7 +60,29 @@ struct Vision {
   std::int64_t patch_dim = 14;   // side of a patch, in pixels
   std::int64_t num_patches = 0;  // of one sequence
   std::int64_t projector_ffn_hidden_size = 0;
-  std::int64_t spatial_merge_size = 1;  // side of the square of patches that becomes one token
+  std::int64_t spatial_merge_size = 1;       // side of the square of patches that becomes one token
+  std::int64_t num_images = 1;               // share the patches; each attends to itself alone
+  std::int64_t class_token_len = 0;          // tokens beside an image's patches
+  bool drop_class_token = true;              // before the projection
+  std::int64_t num_position_embeddings = 0;  // rows of a learned table
+  bool swiglu = false;
+  Normalization normalization = Normalization::LayerNorm;
+  bool add_bias_linear = false, add_qkv_bias = false;
+  bool qk_layernorm = false;
+  bool pre_layernorm = false, final_layernorm = true;
+  bool tensor_parallel = false;  // linear layers cut over the tensor-parallel ranks
+  ProjectorType projector_type = ProjectorType::mlp;
+  std::optional<Normalization> projector_normalization;
+  bool projector_swiglu = false, projector_bias = false;
+  RecomputeGranularity recompute_granularity = RecomputeGranularity::none;
+  int recompute_num_layers = 1;  // with full: layers of a unit
+
+  std::int64_t patches_of_image() const { return num_patches / num_images; }
+  /// Tokens that the language model gets for one sequence.
+  std::int64_t num_tokens() const {
+    const std::int64_t kept = drop_class_token ? 0 : num_images * class_token_len;
+    return (num_patches + kept) / (spatial_merge_size * spatial_merge_size);
+  }
 
   bool operator==(const Vision&) const = default;
 };
@@ -88,6 +113,9 @@ struct Model {
   std::optional<MixtureOfExperts> moe;
   int mtp_num_layers = 0;  // multi-token prediction: layers after the last, with a loss each
   std::optional<Vision> vision;
+  bool freeze_language_model = false;
+  bool freeze_vision_model = false;       // the tower
+  bool freeze_vision_projection = false;  // what joins it to the language model
 
   /// Whether a decoder layer has experts in place of an MLP. MTP layers are as the last one.
   bool is_moe_layer(int layer) const {
@@ -151,7 +179,6 @@ struct Parallel {
 };
 
 enum class Precision { bf16, fp16, fp32 };
-enum class RecomputeGranularity { none, selective, full };
 enum class RecomputeMethod { uniform, block };
 enum class AttentionBackend { flash, unfused };
 /// What is cut over the data-parallel ranks. optim: ZeRO-1, Megatron's distributed optimizer.
@@ -262,7 +289,7 @@ struct Gpu {
   FlopsPerSecond peak_16bit{};  // dense tensor-core rate of bf16 and fp16
   FlopsPerSecond peak_fp32{};
   FlopsPerSecond peak_fp8{};  // dense; zero: the chip has no FP8
-  Bytes memory{};  // what the driver reports
+  Bytes memory{};             // what the driver reports
   BytesPerSecond memory_bandwidth{};
   double compute_efficiency = 0;  // share of peak that a large GEMM reaches
   double memory_efficiency = 0;   // share of the memory bandwidth that a streaming kernel reaches

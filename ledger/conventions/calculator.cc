@@ -47,7 +47,7 @@ void add_vision(const CalculatorInput& input, std::vector<CalculatorModule>& mod
   add("vit_conv", real(vision.patch_dim) * real(vision.patch_dim) * 3 * h);
   add("vit_qkv", n * real(vision.kv_channels) * (heads + 2 * groups) * h);
   add("vit_out", n * real(vision.kv_channels) * heads * h);
-  add("vit_fc1", n * real(vision.ffn_hidden_size) * h);
+  add("vit_fc1", n * (vision.swiglu ? 2 : 1) * real(vision.ffn_hidden_size) * h);
   add("vit_fc2", n * real(vision.ffn_hidden_size) * h);
   add("projector_fc1", h * projector);
   add("projector_fc2", projector * out);

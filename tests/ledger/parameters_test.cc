@@ -318,7 +318,8 @@ TEST(Parameters, EveryRankHoldsTheVisionTowerWhole) {
                                  .patch_dim = 14,
                                  .num_patches = 16,
                                  .projector_ffn_hidden_size = 96,
-                                 .spatial_merge_size = 2};
+                                 .spatial_merge_size = 2,
+                                 .normalization = Normalization::RMSNorm};
   const std::int64_t layer = 64 * (64 + 2 * 32) + 64 * 64 + 2 * 64 * 128 + 2 * 64;
   const std::int64_t tower = 3 * 14 * 14 * 64 + 2 * layer + 64;
   const std::int64_t projection = 4 * 64 * 96 + 96 * 4096;
