@@ -29,13 +29,17 @@ Bytes gathered_output_layer_input(const Scenario& scenario) {
   return shape.sequence_parallel ? Bytes(shape.tokens() * shape.h * shape.element) : Bytes{};
 }
 
-/// Each chunk but the model's first holds the gradient of its last input, through the input's .grad
-/// and a local variable of the schedule, until the next backward has made another.
-Bytes last_input_gradients(const Scenario& scenario, const std::vector<StageLayout>& stages) {
-  if (scenario.parallel.pipeline_model_parallel_size == 1) return Bytes{};
-  const auto num_received = std::count_if(stages.begin(), stages.end(),
-                                          [](const StageLayout& s) { return !s.embedding; });
-  return num_received * p2p_message_bytes(scenario);
+/// Chunks that get their input as a message.
+std::int64_t num_received(const Scenario& scenario, const std::vector<StageLayout>& stages) {
+  if (scenario.parallel.pipeline_model_parallel_size == 1) return 0;
+  return std::count_if(stages.begin(), stages.end(),
+                       [](const StageLayout& s) { return !s.embedding; });
+}
+
+/// A local variable of the schedule holds the gradient of the last backward's input until the next
+/// backward has made another.
+Bytes last_input_gradient(const Scenario& scenario, const std::vector<StageLayout>& stages) {
+  return std::min<std::int64_t>(num_received(scenario, stages), 1) * p2p_message_bytes(scenario);
 }
 
 Bytes rotary_table(const Scenario& scenario) {
@@ -83,10 +87,15 @@ std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
     add("gathered input of the output layer", gathered_output_layer_input(scenario),
         "get_global_memory_buffer, mpu");
   }
-  add("gradient of the last stage input", last_input_gradients(scenario, stages),
-      "input_tensor_grad, decoder.input_tensor");
+  add("gradient of the last stage input", last_input_gradient(scenario, stages),
+      "Megatron-LM schedules.py, input_tensor_grad");
   if (has_layers) add("rotary table", rotary_table(scenario), "rotary_pos_embedding.py");
   return buffers;
+}
+
+Bytes left_between_steps(const Scenario& scenario, const std::vector<StageLayout>& stages) {
+  const std::int64_t num_messages = 2 * num_received(scenario, stages);
+  return std::max<std::int64_t>(num_messages - 1, 0) * p2p_message_bytes(scenario);
 }
 
 Bytes total(const std::vector<PersistentBuffer>& buffers) {

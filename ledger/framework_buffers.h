@@ -22,12 +22,17 @@ struct PersistentBuffer {
 ///   as soon as PyTorch runs a GEMM there: the output layer, or all of transformer_impl local.
 /// - With sequence parallelism, the output layer's gathered input: Megatron's own linear layers
 ///   gather into one buffer that stays.
-/// - The gradient of each chunk's last input, where a stage before sends one.
+/// - The gradient of the last backward's input, where a stage before sends inputs.
 /// - The rotary table: s/c x width in fp32.
 /// Checked to 3.5 KiB on a recorded run (docs/model.md).
 std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
                                                  const std::vector<StageLayout>& stages);
 Bytes total(const std::vector<PersistentBuffer>& buffers);
+
+/// What a rank that holds these stages has between two steps beside its state and its persistent
+/// buffers: each chunk that gets messages keeps the last one and its gradient (set_input_tensor)
+/// until the next step's first forward puts another in its place.
+Bytes left_between_steps(const Scenario& scenario, const std::vector<StageLayout>& stages);
 
 /// The stages of a rank, chunk by chunk.
 std::vector<StageLayout> stages_of(const Scenario& scenario, Rank rank);

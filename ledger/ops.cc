@@ -386,6 +386,21 @@ class ChunkBuilder {
     step.at_end.add(Category::workspace, Bytes(-bytes));
   }
 
+  /// Bytes of the mask that a batch brings to this stage, before context parallelism cuts its rows.
+  std::int64_t whole_mask() const {
+    const Train& train = scenario_.train;
+    const bool gets_batch = stage_.embedding || stage_.head || stage_.num_mtp_layers > 0;
+    if (!train.create_attention_mask_in_dataloader || !gets_batch || !parts_.is_exact()) return 0;
+    return train.micro_batch_size * train.seq_length * train.seq_length;
+  }
+  std::int64_t own_mask() const { return whole_mask() / scenario_.parallel.context_parallel_size; }
+  /// A checkpoint keeps all it was called with, the mask too.
+  bool keeps_mask() const {
+    const Train& train = scenario_.train;
+    return stage_.num_layers > 0 && (train.recompute_granularity == RecomputeGranularity::full ||
+                                     train.recomputes(RecomputeModule::core_attn));
+  }
+
   void forward(std::vector<OpStep>& steps) const {
     steps.reserve(places_.size());
     for (const Place& place : places_) {
@@ -395,11 +410,18 @@ class ChunkBuilder {
       const std::int64_t input = received && place.keeps_input ? place.part->life.input : 0;
       OpStep step{.work = place.part->forward, .layer = place.layer};
       book_whole(step, place.part->gathered_bytes);
-      book_peak(step, place.part->life.forward_peak - Live{.activations = input});
+      Live excess = place.part->life.forward_peak - Live{.activations = input};
+      // Before anything else runs the mask is cut: the whole and this rank's rows are there.
+      if (steps.empty() && own_mask() < whole_mask())
+        excess.activations = std::max(excess.activations, whole_mask());
+      book_peak(step, excess);
       step.at_begin.add(Category::activations, Bytes(input));
       add(step.at_end, kept(place) - Live{.activations = input}, Category::activations);
       steps.push_back(std::move(step));
     }
+    if (steps.empty()) return;
+    steps.front().at_begin.add(Category::workspace, Bytes(own_mask()));
+    if (!keeps_mask()) steps.back().at_end.add(Category::workspace, Bytes(-own_mask()));
   }
 
   void backward(std::vector<OpStep>& steps, Half half) const {
@@ -412,6 +434,8 @@ class ChunkBuilder {
       if (last_of_unit && half != Half::weight) run_unit_again(steps, i);
       steps.push_back(backward_step(place, half, i + 1 == places_.size()));
     }
+    if (keeps_mask() && half != Half::weight)
+      steps.back().at_end.add(Category::workspace, Bytes(-own_mask()));
   }
 
   void run_unit_again(std::vector<OpStep>& steps, std::size_t last) const {

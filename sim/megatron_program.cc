@@ -26,6 +26,24 @@ void free_output(ProgramBuilder& builder, const Op& forward, const MegatronOptio
   }
 }
 
+/// The schedule's variable for a forward's output holds that microbatch's graph until the next
+/// forward has returned, and the graph the input, though its backward is over.
+class LastGraph {
+ public:
+  void after_backward(ProgramBuilder& builder, const Op& backward) {
+    kept_ = builder.input({backward.stage, OpKind::F, backward.microbatch});
+    if (kept_) builder.keep_input(*kept_);
+  }
+  /// The variable has another value.
+  void replaced(ProgramBuilder& builder) {
+    if (kept_) builder.drop_input(*kept_);
+    kept_.reset();
+  }
+
+ private:
+  std::optional<Message> kept_;
+};
+
 /// One rank, no pipeline: F and B in turn; only the last microbatch synchronises.
 Program without_pipeline(const Schedule& schedule) {
   ProgramBuilder builder(schedule, Rank{0});
@@ -72,6 +90,7 @@ class OneFOneBProgram {
     if (num_warmup_ < num_forwards())
       receive_input(forwards_[static_cast<std::size_t>(num_warmup_)]);
     for (int i = num_warmup_; i < num_forwards(); ++i) steady(i);
+    last_graph_.replaced(builder_);
     for (int i = num_forwards() - num_warmup_; i < num_forwards(); ++i) cooldown(i);
     if (syncs_after_everything()) {
       builder_.exit_no_sync();
@@ -103,12 +122,14 @@ class OneFOneBProgram {
     const Op& backward = backwards_[static_cast<std::size_t>(i - num_warmup_)];
     const bool last = i + 1 == num_forwards();
     builder_.compute(forward);
+    last_graph_.replaced(builder_);
     if (const auto message = builder_.output(forward)) {
       builder_.communicate({.send_next = message, .recv_next = builder_.input(backward)});
     }
     free_output(builder_, forward, options_);
     if (last && num_warmup_ == 0 && !syncs_after_everything()) builder_.exit_no_sync();
     builder_.compute(backward);
+    last_graph_.after_backward(builder_, backward);
     if (const auto message = builder_.output(backward)) {
       builder_.communicate(
           {.recv_prev =
@@ -130,6 +151,7 @@ class OneFOneBProgram {
   Rank rank_;
   int num_warmup_;
   ProgramBuilder builder_;
+  LastGraph last_graph_;
   Ops forwards_, backwards_;
 };
 
@@ -191,6 +213,7 @@ class InterleavedProgram {
     finish_steady();
     for (int k = num_steady; k < total_; ++k) cooldown(k);
     while (!pending(Channel::send_prev).empty()) wait(Channel::send_prev);
+    if (last_received_) builder_.drop_input(*last_received_);
     synchronise_what_is_left();
     builder_.finalize_model_grads();
     return builder_.take();
@@ -271,6 +294,7 @@ class InterleavedProgram {
     builder_.compute(forward_op(f));
     builder_.compute(backward_op(b));
     after_backward(b);
+    keep_last_blocking_receive(backward_op(b));
   }
 
   /// Chunk j >= 2 is gathered when the first microbatch of chunk j - 1 is `rank` forwards away,
@@ -286,6 +310,32 @@ class InterleavedProgram {
 
   bool ends_chunk(const Op& backward) const {
     return backward.microbatch.value + 1 == schedule_.num_microbatches;
+  }
+
+  /// In the steady phase; the last stage's backward belongs to the forward before it.
+  void forward_and_drop(int k) {
+    forward(k);
+    last_graph_.replaced(builder_);
+  }
+  void backward_and_keep(int k) {
+    backward(k);
+    const Op& forward = forward_op(k + num_warmup_);
+    const Op& op = backward_op(k);
+    if (forward.stage == op.stage && forward.microbatch == op.microbatch)
+      last_graph_.after_backward(builder_, op);
+    keep_last_blocking_receive(op);
+  }
+
+  /// With overlap the steady phase receives into buffers; the variable of the warmup's calls still
+  /// holds what the last of them received, to the end of the step.
+  void keep_last_blocking_receive(const Op& backward) {
+    const bool is_blocking =
+        options_.overlap_p2p_communication && !options_.overlap_p2p_communication_warmup_flush;
+    if (!is_blocking || num_warmup_ == 0 || num_warmup_ >= total_) return;
+    const Op& received = forward_op(num_warmup_);
+    if (received.stage != backward.stage || received.microbatch != backward.microbatch) return;
+    last_received_ = builder_.input(received);
+    if (last_received_) builder_.keep_input(*last_received_);
   }
 
   void backward(int k) {
@@ -381,14 +431,14 @@ class InterleavedProgram {
       wait_for(Channel::recv_next, builder_.input(backward_op(k)));
       pair(f, k);
     } else {
-      forward(f);
+      forward_and_drop(f);
     }
     post({.send_next = builder_.output(forward_op(f)),
           .recv_prev = last ? std::nullopt : activation_during(f)});
     wait_for_send(forward_op(f));
     if (!has_pairs()) {
       wait_for(Channel::recv_next, builder_.input(backward_op(k)));
-      backward(k);
+      backward_and_keep(k);
     }
     post({.send_prev = builder_.output(backward_op(k)), .recv_next = gradient_during(k)});
     wait_for_previous_gradient_send(backward_op(k));
@@ -404,8 +454,8 @@ class InterleavedProgram {
     if (has_pairs()) {
       pair(f, k);
     } else {
-      forward(f);
-      backward(k);
+      forward_and_drop(f);
+      backward_and_keep(k);
     }
     builder_.communicate({.send_next = builder_.output(forward_op(f)),
                           .recv_prev = last ? std::nullopt : activation_during(f),
@@ -416,6 +466,7 @@ class InterleavedProgram {
 
   void finish_steady() {
     const bool had_steady = num_warmup_ < total_;
+    last_graph_.replaced(builder_);
     if (had_steady && options_.overlap_p2p_communication) {
       free_steady_output(forward_op(total_ - 1));
     }
@@ -436,6 +487,7 @@ class InterleavedProgram {
       wait_for_previous_gradient_send(backward_op(k));
     } else {
       backward(k);
+      keep_last_blocking_receive(backward_op(k));
       builder_.communicate(
           {.send_prev = builder_.output(backward_op(k)), .recv_next = gradient_during(k)});
     }
@@ -447,9 +499,11 @@ class InterleavedProgram {
   int total_ = 0;
   int num_warmup_ = 0;
   ProgramBuilder builder_;
+  LastGraph last_graph_;
   Ops forwards_, backwards_;
   std::array<std::deque<Message>, 4> pending_;
   std::vector<bool> synchronized_;
+  std::optional<Message> last_received_;
 };
 
 }  // namespace

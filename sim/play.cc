@@ -335,6 +335,12 @@ bool Play::execute(std::size_t number, const Instruction& instruction) {
       return communicate(number);
     case Action::wait:
       return wait(number, instruction.message());
+    case Action::keep_input:
+      book(player, Category::p2p_buffers, plan_.slice_of_message(instruction.slice));
+      return true;
+    case Action::drop_input:
+      book(player, Category::p2p_buffers, -plan_.slice_of_message(instruction.slice));
+      return true;
     case Action::free_output:
       // The last stage's output is the loss, a scalar.
       if (instruction.stage.index() + 1 < num_stages()) {

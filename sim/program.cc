@@ -49,6 +49,10 @@ std::string to_text(Program::const_iterator& instruction, const Schedule& schedu
       return fmt::format("wait {}", name(instruction->channel));
     case Action::free_output:
       return fmt::format("free {}", tag(instruction->message(), schedule));
+    case Action::keep_input:
+      return fmt::format("keep {}", tag(instruction->message(), schedule));
+    case Action::drop_input:
+      return fmt::format("drop {}", tag(instruction->message(), schedule));
     case Action::enter_no_sync:
       return "enter_no_sync";
     case Action::exit_no_sync:
@@ -135,6 +139,10 @@ void ProgramBuilder::wait(Channel channel, const Message& message) {
 }
 
 void ProgramBuilder::free_output(const Message& message) { add(Action::free_output, message); }
+
+void ProgramBuilder::keep_input(const Message& message) { add(Action::keep_input, message); }
+
+void ProgramBuilder::drop_input(const Message& message) { add(Action::drop_input, message); }
 
 void ProgramBuilder::enter_no_sync() {
   if (!no_sync_) add(Action::enter_no_sync);

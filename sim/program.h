@@ -40,6 +40,8 @@ enum class Action : std::uint8_t {
   communicate,       // posts one message of a call; at the end of a blocking call, waits for all
   wait,              // for `message`, which was posted on `channel`
   free_output,       // drops the storage of `message`, an activation that was sent
+  keep_input,        // `message`, an activation, outlives the backward that has read it
+  drop_input,        // and goes now
   enter_no_sync,     // gradient synchronisation off
   exit_no_sync,      // on: the backwards that follow reduce their chunk's gradients
   first_microbatch,  // the first forward of `stage` comes next
@@ -58,7 +60,7 @@ struct Exchange {
 struct Instruction {
   Action action = Action::compute;
   OpKind kind{};         // compute
-  Payload payload{};     // communicate, wait, free_output
+  Payload payload{};     // communicate, wait, free_output, keep_input, drop_input
   Channel channel{};     // communicate, wait
   bool blocking = true;  // communicate
   /// communicate: the next instruction belongs to the same call. compute: the next is the other op

@@ -21,6 +21,8 @@ class ProgramBuilder {
   void communicate(const Exchange& exchange);
   void wait(Channel channel, const Message& message);
   void free_output(const Message& message);
+  void keep_input(const Message& message);
+  void drop_input(const Message& message);
   void enter_no_sync();
   void exit_no_sync();
   void grad_sync(Chunk chunk);

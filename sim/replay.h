@@ -67,6 +67,12 @@ class Replay {
             wait(SpanKind::exposed_p2p, at[i]);
           }
           break;
+        case Action::keep_input:
+          sink_.buffer(booked(call.slice), now_);
+          break;
+        case Action::drop_input:
+          sink_.buffer(-booked(call.slice), now_);
+          break;
         case Action::free_output:
           // The last stage's output is the loss, a scalar.
           if (call.stage.value + 1 < plan_.schedule.num_stages()) {

@@ -276,6 +276,8 @@ void Clockwork::advance(std::size_t number) {
         if (!await(player, plan_.number_of(instruction.message()))) return;
         break;
       case Action::free_output:
+      case Action::keep_input:
+      case Action::drop_input:
         break;
       case Action::enter_no_sync:
         player.sync_enabled = false;

@@ -246,6 +246,7 @@ class Mapper {
     gradients();
     attention();
     positions_and_activation();
+    attention_mask();
     vocabulary();
     recompute();
     optimizer_and_sharding();
@@ -521,6 +522,17 @@ class Mapper {
     if (!has("model.ffn_hidden_size"))
       set("model.ffn_hidden_size", std::to_string(4 * count("hidden_size", 0)),
           position_of("hidden_size"));
+  }
+
+  /// Megatron-LM's own dataset makes one unless told otherwise; recipes in YAML have other ones.
+  void attention_mask() {
+    const char* path = "train.create_attention_mask_in_dataloader";
+    used_.insert("dataloader_inter_document_masking");
+    const bool is_made = !is_on("dataloader_inter_document_masking") && !has(path);
+    const bool is_launch = std::all_of(uses_.begin(), uses_.end(),
+                                       [](const auto& use) { return use.second->is_checked; });
+    if (is_made && is_launch) set(path, "true", where_);
+    if (is_on("dataloader_inter_document_masking") && value_at(path) == "true") remove(path);
   }
 
   void vocabulary() {

@@ -42,5 +42,25 @@ TEST(FrameworkBuffers, AndStateAreWhatTheAllocatorHoldsBetweenStepsButForSevenSc
   EXPECT_EQ(held_between_steps(functional_test(90)), Bytes(581'489'664 - 7 * 512));
 }
 
+TEST(FrameworkBuffers, AChunkKeepsItsLastMessageAndItsGradientBetweenSteps) {
+  Scenario made = scenario(llama3_8b(), 1, 4, 1);
+  made.parallel.virtual_pipeline_model_parallel_size = 2;
+  const Bytes message = p2p_message_bytes(made);
+  const auto gradient = [&](int rank) {
+    Bytes sum{};
+    for (const PersistentBuffer& buffer : persistent_buffers(made, stages_of(made, Rank{rank})))
+      if (buffer.name == "gradient of the last stage input") sum += buffer.bytes;
+    return sum;
+  };
+  // Two chunks get messages, of rank 0 one; one of the gradients is there during the step too.
+  EXPECT_EQ(gradient(3), message);
+  EXPECT_EQ(left_between_steps(made, stages_of(made, Rank{3})), 3 * message);
+  EXPECT_EQ(gradient(0), message);
+  EXPECT_EQ(left_between_steps(made, stages_of(made, Rank{0})), 1 * message);
+  made.parallel.virtual_pipeline_model_parallel_size = 1;
+  EXPECT_EQ(gradient(0), Bytes{});
+  EXPECT_EQ(left_between_steps(made, stages_of(made, Rank{0})), Bytes{});
+}
+
 }  // namespace
 }  // namespace pipeledger::testing

@@ -60,6 +60,7 @@ void over_options(Check&& check) {
                     scenario.parallel.sequence_parallel = sequence_parallel;
                     scenario.train.sharding = sharding;
                     scenario.train.precision = precision;
+                    scenario.train.create_attention_mask_in_dataloader = dropout > 0;
                     check(scenario);
                   }
 }
@@ -194,6 +195,49 @@ TEST(ChunkLedger, SelectiveRecomputeHoldsTheScoresDuringBackwardOnly) {
             "layer 1: workspace+13376 activations+1024 | workspace-13376 activations+11328\n");
   EXPECT_EQ(text(chunk.backward, 1),
             "layer 1: workspace+2048 | workspace-2048 activations-12352\n");
+}
+
+TEST(ChunkLedger, ABatchsMaskIsThereWhileItsForwardRuns) {
+  Scenario scenario = small(RecomputeGranularity::none, RecomputeMethod::uniform, 1);
+  const StageLayout last{.first_layer = 5, .num_layers = 1, .head = true};
+  scenario.train.create_attention_mask_in_dataloader = true;  // 8 x 8 bytes
+  EXPECT_EQ(text(chunk_ledger(scenario, last).forward, 1),
+            "layer 5: workspace+13696 activations+1024 | workspace-13632 activations+11584\n"
+            "head: workspace+2080 logits+6240 | workspace-2144 logits-2080 activations+2080\n");
+  // A stage in the middle gets no batch.
+  const StageLayout middle{.first_layer = 1, .num_layers = 1};
+  EXPECT_EQ(text(chunk_ledger(scenario, middle).forward, 1),
+            "layer 1: workspace+13632 activations+1024 | workspace-13632 activations+11584\n");
+  // A checkpoint keeps what it was called with until its backward is over.
+  scenario.train.recompute_granularity = RecomputeGranularity::full;
+  const ChunkLedger kept = chunk_ledger(scenario, last);
+  EXPECT_EQ(text(kept.forward, 1),
+            "layer 5: workspace+13696 activations+1024 | workspace-13632\n"
+            "head: workspace+2080 logits+6240 | workspace-2080 logits-2080 activations+2080\n");
+  EXPECT_EQ(text(kept.backward, 1),
+            "head: logits+2080 | logits-6240 activations-2080\n"
+            "recompute layer 5: workspace+13632 | workspace-2048\n"
+            "layer 5: workspace+3072 | workspace-14720 activations-1024\n");
+}
+
+TEST(ChunkLedger, ContextParallelismCutsTheMaskThatCameWhole) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1);
+  scenario.train.seq_length = 65536;
+  scenario.train.micro_batch_size = 1;
+  scenario.parallel.context_parallel_size = 8;
+  scenario.train.create_attention_mask_in_dataloader = true;
+  const StageLayout whole = stage_layouts(scenario)[0];
+  const OpLedger forward = chunk_ledger(scenario, whole).forward;
+  ByCategory begin{}, end{};
+  book(begin, forward.steps.front().at_begin);
+  book(end, forward.steps.back().at_end);
+  // 4 GiB as it comes and 512 MiB of this rank's rows, more than the embedding needs.
+  const auto workspace = static_cast<std::size_t>(Category::workspace);
+  EXPECT_EQ(begin[workspace], (std::int64_t{4} << 30) + (512 << 20));
+  scenario.train.create_attention_mask_in_dataloader = false;
+  ByCategory without{};
+  book(without, chunk_ledger(scenario, whole).forward.steps.back().at_end);
+  EXPECT_EQ(end[workspace], without[workspace] - (512 << 20));
 }
 
 TEST(ChunkLedger, AHeadAloneOnItsStageReceivesTheFinalNormsInput) {

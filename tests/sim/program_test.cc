@@ -27,8 +27,8 @@ TEST(IdealProgram, AnOpWaitsForItsInputAndSendsFreely) {
             "finalize_model_grads\n");
 }
 
-/// Megatron's recording does not know what an asynchronous receive will bring, and with pairs no
-/// first microbatch.
+/// Megatron's recording does not know what an asynchronous receive will bring, nor what its
+/// variables hold, and with pairs no first microbatch.
 std::string as_recorded(const Program& program, const Schedule& schedule) {
   static const std::regex kPostedReceive("(recv_\\w+)=\\S+");
   std::istringstream lines(to_text(program, schedule));
@@ -36,6 +36,7 @@ std::string as_recorded(const Program& program, const Schedule& schedule) {
   const bool has_pairs = schedule.name == "combined-1f1b";
   while (std::getline(lines, line)) {
     if (has_pairs && line.rfind("first_microbatch", 0) == 0) continue;
+    if (line.starts_with("keep") || line.starts_with("drop")) continue;
     text += line.rfind("post", 0) == 0 ? std::regex_replace(line, kPostedReceive, "$1") : line;
     text += '\n';
   }
@@ -44,6 +45,30 @@ std::string as_recorded(const Program& program, const Schedule& schedule) {
 
 // The recording's stand-in for a pair runs F, waits for the gradient and runs B; Megatron waits for
 // both before the layers begin, so in our data the wait stands before the F.
+/// Rank 1 of two: the graph of microbatch 0 holds its input until forward 1 has returned.
+TEST(MegatronProgram, AnInputOutlivesItsBackwardUntilTheNextForwardIsOver) {
+  const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 2});
+  const std::vector<Program> programs = megatron_programs(schedule, 0, {});
+  EXPECT_EQ(to_text(programs[1], schedule),
+            "enter_no_sync\n"
+            "communicate recv_prev=A0@0\n"
+            "first_microbatch 0\n"
+            "F 0.0\n"
+            "free A0@1\n"
+            "B 0.0\n"
+            "keep A0@0\n"
+            "communicate recv_prev=A1@0 send_prev=G0@1\n"
+            "F 1.0\n"
+            "drop A0@0\n"
+            "free A1@1\n"
+            "exit_no_sync\n"
+            "B 1.0\n"
+            "keep A1@0\n"
+            "communicate send_prev=G1@1\n"
+            "drop A1@0\n"
+            "finalize_model_grads\n");
+}
+
 TEST(MegatronProgram, CallOrderEqualsEveryRecordedStep) {
   std::ifstream records(PIPELEDGER_SOURCE_DIR "/tests/data/sim/schedule_p2p_trace.jsonl");
   int num_records = 0;

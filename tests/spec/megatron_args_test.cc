@@ -298,6 +298,16 @@ TEST(MegatronArgs, ScriptsBecomeTheseScenarios) {
   }
 }
 
+TEST(MegatronArgs, TheDatasetMakesAMaskUnlessToldOtherwise) {
+  const auto makes_mask = [](const std::string& more) {
+    return load_megatron({.flags = words_of(kSound + more)})
+        .scenario.train.create_attention_mask_in_dataloader;
+  };
+  EXPECT_TRUE(makes_mask("--bf16"));
+  EXPECT_FALSE(makes_mask("--bf16 --no-create-attention-mask-in-dataloader"));
+  EXPECT_FALSE(makes_mask("--bf16 --dataloader-inter-document-masking"));
+}
+
 TEST(MegatronArgs, WhatIsPrintedReadsBackAsTheSameScenario) {
   for (const std::filesystem::path& path : script_files()) {
     SCOPED_TRACE(path.filename());
