@@ -23,10 +23,14 @@ Bytes cublas_workspace(const Scenario& scenario) {
   return is_hopper ? 32_MiB : 8320_KiB;
 }
 
-/// Megatron's global memory buffer "mpu".
+/// Megatron's global memory buffer "mpu"; for deferred weight gradients "mpu_0" and "mpu_1" in
+/// turn.
 Bytes gathered_output_layer_input(const Scenario& scenario) {
   const Shape shape = shape_of(scenario);
-  return shape.sequence_parallel ? Bytes(shape.tokens() * shape.h * shape.element) : Bytes{};
+  if (!shape.sequence_parallel) return Bytes{};
+  const std::int64_t deferred = num_deferred_microbatches(scenario.train);
+  return Bytes((1 + std::min<std::int64_t>(deferred, 2)) * shape.tokens() * shape.h *
+               shape.element);
 }
 
 /// Chunks that get their input as a message.

@@ -21,7 +21,7 @@ struct PersistentBuffer {
 /// - PyTorch's cuBLAS workspaces, one a handle; forward's and backward's threads have a handle each
 ///   as soon as PyTorch runs a GEMM there: the output layer, or all of transformer_impl local.
 /// - With sequence parallelism, the output layer's gathered input: Megatron's own linear layers
-///   gather into one buffer that stays.
+///   gather into one buffer that stays; deferred weight gradients gather into two more.
 /// - The gradient of the last backward's input, where a stage before sends inputs.
 /// - The rotary table: s/c x width in fp32.
 /// Checked to 3.5 KiB on a recorded run (docs/model.md).

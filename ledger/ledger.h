@@ -228,6 +228,8 @@ struct OpLedger {
 ///
 /// `input_backward` and `weight_backward` are the two halves of a split backward: together they
 /// run and free what `backward` does; between them stands what the weights' gradients still need.
+/// With defer_embedding_wgrad_compute those of the last stage leave the output layer's weight
+/// gradient alone for later.
 struct ChunkLedger {
   OpLedger forward;
   OpLedger backward;

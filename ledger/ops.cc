@@ -78,6 +78,7 @@ class AllParts {
     // A weight shared with the embedding gets its gradient here, where it is used last.
     head = make_language(head_tape(scenario), WorkKind::head, language_flops(scenario, flops.head),
                          num_head_parameters(scenario), shared);
+    if (scenario.train.defer_embedding_wgrad_compute) hide_gathers(head);
     if (!exact_) price(embedding, head);
     if (model.mtp_num_layers > 0) make_mtp(flops);
     if (model.vision) make_vision();
@@ -105,6 +106,15 @@ class AllParts {
     const Bytes price = kind == LayerKind::moe ? prices_.moe_layer : prices_.layer;
     if (!exact_) part.life = {.kept = {.activations = price.value()}};
     return part;
+  }
+
+  /// Deferred weight gradients follow each other: the next one's input is gathered meanwhile.
+  static void hide_gathers(PartOps& part) {
+    StepWork weight = *part.weight_backward;
+    for (StepCollective& collective : weight.collectives) {
+      collective.beside = weight.kernels.front().name;
+    }
+    part.weight_backward = std::make_shared<const StepWork>(std::move(weight));
   }
 
   void price(PartOps& first, PartOps& last) const {
@@ -432,10 +442,18 @@ class ChunkBuilder {
       const bool last_of_unit =
           place.unit >= 0 && (i + 1 == places_.size() || places_[i + 1].unit != place.unit);
       if (last_of_unit && half != Half::weight) run_unit_again(steps, i);
-      steps.push_back(backward_step(place, half, i + 1 == places_.size()));
+      const Half own = half_of(place, half);
+      if (own == Half::both && half == Half::weight) continue;
+      steps.push_back(backward_step(place, own, i + 1 == places_.size()));
     }
     if (keeps_mask() && half != Half::weight)
       steps.back().at_end.add(Category::workspace, Bytes(-own_mask()));
+  }
+
+  /// With a deferred output layer its weight gradient alone is left for later.
+  Half half_of(const Place& place, Half half) const {
+    const bool defers = scenario_.train.defer_embedding_wgrad_compute && stage_.head;
+    return defers && place.part != &parts_.head ? Half::both : half;
   }
 
   void run_unit_again(std::vector<OpStep>& steps, std::size_t last) const {
@@ -501,9 +519,10 @@ class ChunkBuilder {
   void set_flops(ChunkLedger& chunk) const {
     TrainingFlops sum;
     for (const Place& place : places_) {
-      sum.forward += place.part->model_flops.forward;
-      sum.input += place.part->model_flops.input;
-      sum.weight += place.part->model_flops.weight;
+      const TrainingFlops& flops = place.part->model_flops;
+      sum.forward += flops.forward;
+      sum.input += flops.input;
+      (half_of(place, Half::weight) == Half::weight ? sum.weight : sum.input) += flops.weight;
     }
     chunk.forward.model_flops = sum.forward;
     chunk.backward.model_flops = sum.input + sum.weight;

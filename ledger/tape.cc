@@ -306,11 +306,13 @@ class TapePlayer {
       for (const Tape::Recomputed& segment : tape_.recomputed_) {
         if (segment.restore_before == i) run_again(segment, live, half.peak);
       }
+      // An exchange begins when the experts' weight gradients are made.
+      const bool by_module = weights == Weights::by_module;
+      if (by_module && exchanges(node(i).backward_collectives)) make_weight_gradients(live, half);
       backward_of(i, split, live, half);
-      const bool ends_module = i == 0 || exchanges(node(i).backward_collectives);
-      if (weights == Weights::by_module && ends_module) make_weight_gradients(live, half);
-      if (i == 0) counted_.clear();
+      if (by_module && i == 0) make_weight_gradients(live, half);
     }
+    counted_.clear();
     return half;
   }
 

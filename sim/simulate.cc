@@ -13,6 +13,7 @@
 #include "ledger/ledger.h"
 #include "schedules/schedule.h"
 #include "sim/collectives.h"
+#include "sim/deferred.h"
 #include "sim/fast.h"
 #include "sim/op_cost.h"
 #include "sim/recorder.h"
@@ -264,6 +265,9 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
     for (StageProfile& slice : slices(plan, stage)) plan.stages.push_back(std::move(slice));
   }
   plan.programs = make_programs(scenario, schedule);
+  if (const std::int64_t deferred = num_deferred_microbatches(scenario.train); deferred > 0) {
+    defer_output_layer(schedule, static_cast<int>(deferred), plan.programs);
+  }
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     plan.ranks.push_back(make_rank(scenario, schedule, layouts, Rank{rank}));
   }

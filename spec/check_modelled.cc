@@ -10,7 +10,6 @@ void check_modelled(const Scenario& scenario, Findings& findings) {
   };
   const Feature features[] = {
       {train.optimizer_offload_fraction > 0, "train.optimizer_cpu_offload"},
-      {train.defer_embedding_wgrad_compute, "train.defer_embedding_wgrad_compute"},
       {train.transformer_impl == TransformerImpl::local, "train.transformer_impl"},
       {train.fp32_residual_connection, "train.fp32_residual_connection"},
   };

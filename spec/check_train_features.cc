@@ -168,6 +168,37 @@ void check_offload(const Scenario& scenario, Findings& findings) {
                  {kNumExperts});
 }
 
+/// What Megatron's defer_embedding_wgrad_compute needs (model_parallel_config.py).
+void check_deferral(const Scenario& scenario, Findings& findings) {
+  constexpr const char* kSwitch = "train.defer_embedding_wgrad_compute";
+  const Train& train = scenario.train;
+  check_idle(!train.defer_embedding_wgrad_compute, "train.wgrad_deferral_limit",
+             "without defer_embedding_wgrad_compute", findings, {kSwitch});
+  if (!train.defer_embedding_wgrad_compute) return;
+  if (scenario.parallel.pipeline_model_parallel_size == 1)
+    findings.add(kSwitch, "needs pipeline_model_parallel_size of at least 2: it fills the flush",
+                 {kPipelineSize});
+  if (!train.gradient_accumulation_fusion || train.ddp_impl != DdpImpl::megatron)
+    findings.add(kSwitch, "needs gradient_accumulation_fusion and ddp_impl megatron",
+                 {"train.gradient_accumulation_fusion", "train.ddp_impl"});
+  if (scenario.model.freeze_language_model)
+    findings.add(kSwitch, "finds no gradient to defer with freeze_language_model; remove it",
+                 {"model.freeze_language_model"});
+  if (scenario.model.mtp_num_layers > 0)
+    findings.add(kSwitch,
+                 "is not modelled with mtp_num_layers, whose losses share the output layer; remove "
+                 "one of the two",
+                 {"model.mtp_num_layers"});
+  if (train.cross_entropy_fusion == CrossEntropyFusionImpl::linear)
+    findings.add(kSwitch,
+                 "cannot go with cross_entropy_fusion_impl linear, which has no output "
+                 "layer of its own",
+                 {"train.cross_entropy_fusion_impl"});
+  if (train.cross_entropy_num_chunks > 1)
+    findings.add(kSwitch, "is not modelled with cross_entropy_num_chunks; remove one of the two",
+                 {"train.cross_entropy_num_chunks"});
+}
+
 void check_loss(const Scenario& scenario, Findings& findings) {
   const Train& train = scenario.train;
   check_idle(!train.cross_entropy_fusion, "train.cross_entropy_fusion_impl",
@@ -178,9 +209,7 @@ void check_loss(const Scenario& scenario, Findings& findings) {
                              train.cross_entropy_num_chunks, train.seq_length,
                              nearest_divisors(train.seq_length, train.cross_entropy_num_chunks)),
                  {"train.seq_length"});
-  check_idle(!train.defer_embedding_wgrad_compute, "train.wgrad_deferral_limit",
-             "without defer_embedding_wgrad_compute", findings,
-             {"train.defer_embedding_wgrad_compute"});
+  check_deferral(scenario, findings);
 }
 
 }  // namespace

@@ -144,6 +144,12 @@ void set_experts(const proto::Train& written, Train& train) {
 
 }  // namespace
 
+std::int64_t num_deferred_microbatches(const Train& train) {
+  if (!train.defer_embedding_wgrad_compute) return 0;
+  const std::int64_t limit = train.wgrad_deferral_limit;
+  return limit == 0 ? train.num_microbatches : std::min(limit, train.num_microbatches);
+}
+
 Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings) {
   require(written.has_global_batch_size(), "train.global_batch_size",
           "write the sequences of one step, over all replicas", findings);

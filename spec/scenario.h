@@ -286,6 +286,9 @@ struct Train {
   bool operator==(const Train&) const = default;
 };
 
+/// The first microbatches whose output layer's weight gradient waits for the end of the step.
+std::int64_t num_deferred_microbatches(const Train& train);
+
 struct Gpu {
   std::string name;
   FlopsPerSecond peak_16bit{};  // dense tensor-core rate of bf16 and fp16

@@ -1,5 +1,6 @@
 // Records that carry the whole command line of a Megatron-LM run.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,20 @@ void set_environment(const json& record, Launch& launch) {
   }
 }
 
+/// What a test's recipe says and its record leaves out, by a part of the record's name.
+void append_left_out(const std::string& id, Launch& launch) {
+  const std::pair<const char*, std::vector<std::string>> left_out[] = {
+      {"defer_embedding_wgrad_compute",
+       {"--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "2"}},
+      {"fsdp2_ep_overlap", {"--attention-dropout", "0", "--hidden-dropout", "0"}},
+      {"selective_recompute_experimental", {"--attention-dropout", "0", "--hidden-dropout", "0"}}};
+  for (const auto& [name, words] : left_out) {
+    if (id.find(name) == std::string::npos) continue;
+    launch.words.insert(launch.words.end(), words.begin(), words.end());
+    launch.assumed.push_back(fmt::format("{}: the test's recipe", fmt::join(words, " ")));
+  }
+}
+
 std::string why_not_a_decoder(const std::string& name) {
   for (const auto& [prefix, what] :
        {std::pair{"bert", "BERT"}, std::pair{"t5", "T5"}, std::pair{"mamba", "Mamba"},
@@ -113,7 +128,8 @@ RecordScenario megatron_record_scenario(const nlohmann::json& record) {
     return {.skipped = "--cuda-graph-impl: the private pools of CUDA graphs are not modelled"};
   }
   // Tests of a release run on many nodes, the others on one.
-  const bool is_release = record.at("id").get<std::string>().find("release") != std::string::npos;
+  const std::string id = record.at("id").get<std::string>();
+  const bool is_release = id.find("release") != std::string::npos;
   if (is_release && is_world_unknown(record) && arguments.contains("--use-distributed-optimizer")) {
     return {.skipped = "the number of GPUs is not known, and the optimizer is sharded over them"};
   }
@@ -122,6 +138,7 @@ RecordScenario megatron_record_scenario(const nlohmann::json& record) {
   set_vocabulary(record, launch);
   set_environment(record, launch);
   append_flags(arguments, launch.words);
+  append_left_out(id, launch);
   if (!arguments.contains("--max-position-embeddings")) {
     const std::string rows = arguments.at("--seq-length").dump();
     launch.words.insert(launch.words.end(), {"--max-position-embeddings", rows});

@@ -348,6 +348,23 @@ TEST(ChunkLedger, TheHalvesOfABackwardAreTheBackward) {
   });
 }
 
+// Of a last stage whose output layer is deferred, the second half is that layer's alone.
+TEST(ChunkLedger, ADeferredOutputLayerLeavesItsWeightGradientAlone) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 2);
+  const ChunkLedger at_once = chunk_ledgers(scenario).back();
+  scenario.train.defer_embedding_wgrad_compute = true;
+  const ChunkLedger chunk = chunk_ledgers(scenario).back();
+  ASSERT_EQ(chunk.weight_backward.steps.size(), 1u);
+  EXPECT_EQ(name(chunk.weight_backward.steps[0]), "head");
+  EXPECT_EQ(chunk.input_backward.steps.size(), at_once.backward.steps.size());
+  std::map<Category, std::int64_t> halves = net(chunk.input_backward);
+  for (const auto& [category, bytes] : net(chunk.weight_backward)) halves[category] += bytes;
+  std::erase_if(halves, [](const auto& item) { return item.second == 0; });
+  EXPECT_EQ(halves, net(at_once.backward));
+  const Flops flops = chunk.input_backward.hardware_flops + chunk.weight_backward.hardware_flops;
+  EXPECT_DOUBLE_EQ(flops.value(), at_once.backward.hardware_flops.value());
+}
+
 TEST(ChunkLedger, EveryBirthOfAnyKindHasItsDeath) {
   over_kinds([](const Scenario& scenario) {
     for (const ChunkLedger& chunk : chunk_ledgers(scenario)) {

@@ -15,7 +15,7 @@ class TapeOf : public ::testing::Test {
     return tape.tensor("t", name, {rows, 50}, 2, Cut::none);
   }
 
-  const Scenario scenario = testing::scenario(testing::llama3_8b());
+  Scenario scenario = testing::scenario(testing::llama3_8b());
   Tape tape{scenario, shape_of(scenario)};
 };
 
@@ -115,6 +115,24 @@ TEST_F(Tapes, ASplitBackwardLeavesInputsAndOutputGradientsOfLinearLayers) {
   EXPECT_EQ(life.stash.total(), 100 * (2 + 4));
   // At the norm: y and dz stay, x, dy and dx are there.
   EXPECT_EQ(life.input_backward_peak.total(), 100 * (2 + 4 + 1 + 2 + 1));
+}
+
+TEST_F(Tapes, DelayedWeightGradientsHoldTheExpertsUntilTheirExchange) {
+  scenario.train.delay_wgrad_compute = true;
+  const TensorId x = tensor(1), y = tensor(2), z = tensor(3), w = tensor(4), out = tensor(1);
+  tape.input = x;
+  tape.output = out;
+  const std::vector<StepCollective> exchange = {
+      {.kind = Collective::all_to_all, .group = CommGroup::expert}};
+  tape.add({.name = "before", .inputs = {x}, .outputs = {y}, .saved = {x}, .has_weight = true});
+  tape.add({.name = "dispatch", .inputs = {y}, .outputs = {z}, .backward_collectives = exchange});
+  tape.add({.name = "expert", .inputs = {z}, .outputs = {w}, .saved = {z}, .has_weight = true});
+  tape.add({.name = "combine", .inputs = {w}, .outputs = {out}, .backward_collectives = exchange});
+  const PartLife life = play(tape);
+  // At the expert: x, z, dw and dz. Then z and dw go; split, they stay until W.
+  EXPECT_EQ(life.delayed_backward_peak.total(), 100 * (1 + 3 + 4 + 3));
+  EXPECT_EQ(life.input_backward_peak.total(), 100 * (1 + 3 + 4 + 3 + 2));
+  EXPECT_EQ(life.stash.total(), 100 * (1 + 2 + 3 + 4));
 }
 
 }  // namespace

@@ -89,6 +89,10 @@ std::string scenario_text(std::mt19937& random) {
         "moe_token_dispatcher_type: {}",
         coin(), one_of("alltoall", "flex"));
   }
+  if (p > 1 && std::string_view(ddp) == "megatron" && coin()) {
+    text += fmt::format(", defer_embedding_wgrad_compute: true, wgrad_deferral_limit: {}",
+                        one_of(0, 1, 2, 100));
+  }
   text += "}\n";
   text += coin() ? fmt::format("cluster: {{preset: dgx-h100, fabric: {}}}\n",
                                one_of("rail_optimized", "fat_tree"))
