@@ -856,6 +856,111 @@ constexpr MegatronFlag kFlags[] = {
     {"--yarn-original-max-position-embeddings", "", store, whole, "", "", ""},
 };
 
+// Of pretrain_vlm.py and examples/multimodal, at the same commit.
+constexpr MegatronFlag kMultimodalFlags[] = {
+    {"--allow-checkpoint-without-temporal-compression", "", store_true, text, "", "", "False"},
+    {"--allow-cross-sample-attention", "", store_true, text, "", "", "False"},
+    {"--allow-large-videos", "", store_true, text, "", "", "False"},
+    {"--allow-missing-conv-merge-checkpoint", "", store_true, text, "", "", "False"},
+    {"--allow-missing-sound-model-checkpoint", "", store_true, text, "", "", "False"},
+    {"--allow-missing-sound-projection-checkpoint", "", store_true, text, "", "", "False"},
+    {"--allow-missing-vision-projection-checkpoint", "", store_true, text, "", "", "False"},
+    {"--apply-data-augment", "", store_true, text, "", "", "False"},
+    {"--class-token-len", "", store, whole, "", "", ""},
+    {"--conv-merging", "", store_true, text, "", "", "False"},
+    {"--dataloader-save", "", store, text, "", "", ""},
+    {"--dataloader-seed", "", store, whole, "", "", "0"},
+    {"--dataloader-seq-length", "", store, whole, "", "", ""},
+    {"--dataset-config", "", store, text, "", "", ""},
+    {"--decoder-tp-comm-overlap", "", store_true, text, "", "", "False"},
+    {"--disable-vision-class-token", "", store_true, text, "", "", "False"},
+    {"--dynamic-resolution", "", store_true, text, "", "", "False"},
+    {"--dynamic-resolution-max-patches", "", store, whole, "", "", "0"},
+    {"--dynamic-resolution-min-patches", "", store, whole, "", "", "0"},
+    {"--dynamic-resolution-min-side", "", store, whole, "", "", ""},
+    {"--dynamic-resolution-no-truncate", "", store_true, text, "", "", "False"},
+    {"--efficient-video-sampling-variant", "", store, text, "", "", ""},
+    {"--enable-fusions", "", store_true, text, "", "", "True"},
+    {"--eos-id", "", store, whole, "", "", ""},
+    {"--force-system-message", "", store_true, text, "", "", "False"},
+    {"--freeze-LM", "", store_true, text, "", "", "False"},
+    {"--freeze-ViT", "", store_true, text, "", "", "False"},
+    {"--freeze-sound-model", "", store_true, text, "", "", "False"},
+    {"--freeze-sound-projection", "", store_true, text, "", "", "False"},
+    {"--freeze-vision-projection", "", store_true, text, "", "", "False"},
+    {"--image-break-token", "", store, text, "", "", ""},
+    {"--image-tag-type", "", store, text, "", "", ""},
+    {"--language-model-type", "", store, text, "", "", ""},
+    {"--log-model-act-norms", "", store_true, text, "", "", "False"},
+    {"--log-model-grad-norms", "", store_true, text, "", "", "False"},
+    {"--lr-data-range-end", "", store, number, "", "", "100"},
+    {"--lr-data-range-start", "", store, number, "", "", "0"},
+    {"--masked-tiling-dynamic-resolution", "", store_true, text, "", "", "False"},
+    {"--match-tiling-dynamic-resolution", "", store_true, text, "", "", "False"},
+    {"--max-num-tiles", "", store, whole, "", "", "1"},
+    {"--no-calculate-per-token-loss", "", store_true, text, "", "", "False"},
+    {"--num-frames", "", store, whole, "", "", "1"},
+    {"--online-evaluation-config", "", store, text, "", "", ""},
+    {"--only-keep-samples-with-img", "", store_true, text, "", "", "False"},
+    {"--optimize-broadcast", "", store_true, text, "", "", "True"},
+    {"--packing-buffer-size", "", store, whole, "", "", ""},
+    {"--packing-knapsack-algorithm", "", store, text, "", "", "greedy_knapsack"},
+    {"--packing-seq-length", "", store, whole, "", "", "0"},
+    {"--pixel-shuffle", "", store_true, text, "", "", "False"},
+    {"--prompt-path", "", store, text, "", "", ""},
+    {"--radio-cpe-aspect-ratio-select", "", store_true, text, "", "", "False"},
+    {"--radio-disable-cpe", "", store_true, text, "", "", "False"},
+    {"--radio-force-cpe-eval-mode", "", store_true, text, "", "", "False"},
+    {"--radio-force-eval-mode", "", store_true, text, "", "", "False"},
+    {"--radio-interpolate-only-cpe", "", store_true, text, "", "", "False"},
+    {"--recompute-granularity-vision", "", store, text, "", "full selective", ""},
+    {"--recompute-method-vision", "", store, text, "", "uniform block", ""},
+    {"--recompute-sound", "", store_true, text, "", "", "False"},
+    {"--recompute-sound-projection", "", store_true, text, "", "", "False"},
+    {"--recompute-vision", "", store_true, text, "", "", "False"},
+    {"--recompute-vision-num-layers", "", store, whole, "", "", "0"},
+    {"--recompute-vision-projection", "", store_true, text, "", "", "False"},
+    {"--relax-sender-check", "", store_true, text, "", "", "False"},
+    {"--relax-thinking-trace-check", "", store_true, text, "", "", "False"},
+    {"--separate-video-embedder", "", store_true, text, "", "", "False"},
+    {"--sound-batch-split", "", store, whole, "", "", "1"},
+    {"--sound-clip-duration", "", store, whole, "", "", "30"},
+    {"--sound-embedding-size", "", store, whole, "", "", "750"},
+    {"--sound-min-duration", "", store, number, "", "", "0.1"},
+    {"--sound-model-type", "", store, text, "", "", ""},
+    {"--sound-pad-to-clip-duration", "", store_true, text, "", "", "False"},
+    {"--sound-target-rate", "", store, whole, "", "", "16000"},
+    {"--special-tokens", "", store, text, "*", "", ""},
+    {"--thumbnail-area-threshold", "", store, number, "", "", "0.8"},
+    {"--tokenizer-keep-history-thinking", "", store_true, text, "", "", "False"},
+    {"--tokenizer-prompt-format", "", store, text, "", "", ""},
+    {"--unfreeze-router", "", store_true, text, "", "", "False"},
+    {"--use-area-weighted-aspect-ratio", "", store_true, text, "", "", "False"},
+    {"--use-loss-scaling", "", store_true, text, "", "", "False"},
+    {"--use-mcore-inference", "", store_true, text, "", "", "False"},
+    {"--use-new-dataloader-path", "", store_true, text, "", "", "False"},
+    {"--use-packed-sequence", "", store_true, text, "", "", "False"},
+    {"--use-te", "", store_true, text, "", "", "False"},
+    {"--use-thumbnail", "", store_true, text, "", "", "False"},
+    {"--use-tile-tags", "", store_true, text, "", "", "False"},
+    {"--use-tiling", "", store_true, text, "", "", "False"},
+    {"--use-vision-backbone-fp8-arch", "", store_true, text, "", "", "False"},
+    {"--video-aug-scale-frames-up", "", store, whole, "", "", ""},
+    {"--video-aug-scale-resolution-only", "", store_true, text, "", "", "False"},
+    {"--video-aug-scale-resolution-up", "", store, whole, "", "", ""},
+    {"--video-default-fps", "", store, whole, "", "", "2"},
+    {"--video-frame-temporal-jitter", "", store_true, text, "", "", "False"},
+    {"--video-maintain-aspect-ratio", "", store_true, text, "", "", "False"},
+    {"--video-max-num-frames", "", store, whole, "", "", "32"},
+    {"--video-min-num-frames", "", store, whole, "", "", "8"},
+    {"--video-prompt-version", "", store, whole, "", "", "2"},
+    {"--video-target-img-size", "", store, whole, "", "", ""},
+    {"--video-target-num-patches", "", store, whole, "", "", ""},
+    {"--video-temporal-patch-size", "", store, whole, "", "", "1"},
+    {"--vision-model-type", "", store, text, "", "", "clip"},
+    {"--vision-projection-type", "", store, text, "", "mlp affine", "mlp"},
+};
+
 constexpr MegatronFlag kFormerFlags[] = {
     // Megatron-LM before core_v0.12.
     {"--DDP-impl", "", store, text, "", "local torch", "local"},
@@ -918,6 +1023,7 @@ Index index_by_name() {
     }
   };
   add(kFlags, false);
+  add(kMultimodalFlags, false);
   add(kFormerFlags, true);
   return index;
 }
@@ -929,7 +1035,8 @@ const Index& by_name() {
 
 std::map<std::string, const MegatronFlag*, std::less<>> index_by_dest() {
   std::map<std::string, const MegatronFlag*, std::less<>> index;
-  for (const MegatronFlag& flag : kFlags) index.emplace(flag.dest(), &flag);
+  for (const std::span<const MegatronFlag> flags : {megatron_flags(), multimodal_flags()})
+    for (const MegatronFlag& flag : flags) index.emplace(flag.dest(), &flag);
   return index;
 }
 
@@ -945,6 +1052,7 @@ std::string MegatronFlag::dest() const {
 }
 
 std::span<const MegatronFlag> megatron_flags() { return kFlags; }
+std::span<const MegatronFlag> multimodal_flags() { return kMultimodalFlags; }
 std::span<const MegatronFlag> former_megatron_flags() { return kFormerFlags; }
 
 std::optional<FoundFlag> find_megatron_flag(std::string_view name) {

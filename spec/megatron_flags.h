@@ -32,6 +32,9 @@ struct MegatronFlag {
 /// dataclasses it makes flags of.
 std::span<const MegatronFlag> megatron_flags();
 
+/// What pretrain_vlm.py and examples/multimodal take besides.
+std::span<const MegatronFlag> multimodal_flags();
+
 /// Flags that earlier releases had, or scripts of other repositories built on Megatron have, with
 /// what became of them; own_dest is that of the flag that took their place.
 std::span<const MegatronFlag> former_megatron_flags();

@@ -8,10 +8,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
 #include "spec/fields.h"
+#include "spec/megatron_multimodal.h"
 #include "spec/scenario.pb.h"
 
 namespace pipeledger {
@@ -135,8 +137,17 @@ struct Tokenizer {
   std::int64_t vocab_size;
 };
 constexpr std::array kTokenizers = {
-    Tokenizer{"gpt2bpe", 50257}, Tokenizer{"llama2", 32000},  Tokenizer{"llama-2", 32000},
-    Tokenizer{"mixtral", 32000}, Tokenizer{"llama3", 128256}, Tokenizer{"llama-3", 128256},
+    Tokenizer{"gpt2bpe", 50257},
+    Tokenizer{"llama2", 32000},
+    Tokenizer{"llama-2", 32000},
+    Tokenizer{"mixtral", 32000},
+    Tokenizer{"llama3", 128256},
+    Tokenizer{"llama-3", 128256},
+    Tokenizer{"mistral-7b-instruct-v0.3", 32768},
+    // With their added tokens: len(tokenizer), as Megatron asks.
+    Tokenizer{"qwen2.5", 151665},
+    Tokenizer{"qwen2-", 151646},
+    Tokenizer{"qwen3-", 151669},
 };
 
 template <std::size_t n>
@@ -240,8 +251,10 @@ class Mapper {
     for (const char* section : {"model", "parallel", "train", "cluster", "sim"})
       out_.root.members.push_back(
           {section, where_, {.kind = Node::Kind::group, .position = where_}});
+    program_ = multimodal_program();
     refuse();
     fields();
+    multimodal();
     precision();
     gradients();
     attention();
@@ -310,46 +323,55 @@ class Mapper {
     out_.problems.push_back(problem_at(position, field, std::move(message)));
   }
 
-  void set(const std::string& path, std::string value, const Position& position) {
-    const std::size_t dot = path.find('.');
-    for (Member& section : out_.root.members) {
-      if (section.key != path.substr(0, dot)) continue;
-      const std::string key = path.substr(dot + 1);
-      Node node{.kind = Node::Kind::word, .text = std::move(value), .position = position};
-      for (Member& member : section.value.members) {
-        if (member.key != key) continue;
-        member = {key, position, std::move(node)};
-        return;
+  /// The member of `group` with this key; nullptr when there is none.
+  static Member* member_of(Node& group, std::string_view key) {
+    for (Member& member : group.members)
+      if (member.key == key) return &member;
+    return nullptr;
+  }
+
+  /// The node at `path`, nullptr when there is none; `creates` makes what is missing.
+  Node* node_at(std::string_view path, bool creates, const Position& position) {
+    Node* node = &out_.root;
+    while (!path.empty()) {
+      const std::string_view key = path.substr(0, path.find('.'));
+      path.remove_prefix(std::min(key.size() + 1, path.size()));
+      Member* member = member_of(*node, key);
+      if (member == nullptr && !creates) return nullptr;
+      if (member == nullptr) {
+        node->members.push_back(
+            {std::string(key), position, {.kind = Node::Kind::group, .position = position}});
+        member = &node->members.back();
       }
-      section.value.members.push_back({key, position, std::move(node)});
+      if (path.empty() && creates) member->position = position;
+      node = &member->value;
     }
+    return node;
+  }
+  const Node* node_at(std::string_view path) const {
+    return const_cast<Mapper*>(this)->node_at(path, false, where_);
+  }
+
+  void set(const std::string& path, std::string value, const Position& position) {
+    *node_at(path, true, position) =
+        Node{.kind = Node::Kind::word, .text = std::move(value), .position = position};
   }
 
   void remove(const std::string& path) {
-    const std::size_t dot = path.find('.');
-    for (Member& section : out_.root.members)
-      if (section.key == path.substr(0, dot))
-        std::erase_if(section.value.members,
-                      [&](const Member& member) { return member.key == path.substr(dot + 1); });
+    const std::size_t dot = path.rfind('.');
+    if (Node* group = node_at(path.substr(0, dot), false, where_))
+      std::erase_if(group->members,
+                    [&](const Member& member) { return member.key == path.substr(dot + 1); });
   }
 
   /// The word at `path`, "" when there is none.
   std::string value_at(const std::string& path) const {
-    const std::size_t dot = path.find('.');
-    for (const Member& section : out_.root.members)
-      if (section.key == path.substr(0, dot))
-        for (const Member& member : section.value.members)
-          if (member.key == path.substr(dot + 1)) return member.value.text;
-    return "";
+    const Node* node = node_at(path);
+    return node == nullptr ? "" : node->text;
   }
 
   bool has(const std::string& path) const {
-    if (overridden_.contains(path)) return true;
-    const std::size_t dot = path.find('.');
-    for (const Member& section : out_.root.members)
-      if (section.key == path.substr(0, dot))
-        for (const Member& member : section.value.members)
-          if (member.key == path.substr(dot + 1)) return true;
+    if (overridden_.contains(path) || node_at(path) != nullptr) return true;
     return std::any_of(out_.problems.begin(), out_.problems.end(),
                        [&](const Problem& problem) { return problem.field == path; });
   }
@@ -373,10 +395,7 @@ class Mapper {
 
   /// Names one by one, each where it stands.
   void make_list(const std::string& path, const std::vector<ShellWord>& values) {
-    Node* node = nullptr;
-    for (Member& section : out_.root.members)
-      for (Member& member : section.value.members)
-        if (section.key + "." + member.key == path) node = &member.value;
+    Node* node = node_at(path, false, where_);
     if (node == nullptr) return;
     node->kind = Node::Kind::list;
     for (const ShellWord& value : values) {
@@ -414,12 +433,75 @@ class Mapper {
     for (const Refused& refused : kRefused) {
       const FlagUse* use = find(refused.dest);
       if (use == nullptr || !use->is_on || is_none(joined(use->values))) continue;
+      const bool is_decoders = refused.dest.starts_with("decoder_");
+      if (is_decoders && program_ != MultimodalProgram::none) continue;
       used_.insert(use->flag->dest());
       problem(use->position, use->name, fmt::format("is for {}, not modelled", refused.what));
     }
     const FlagUse* spec = find("spec");
     if (spec != nullptr && joined(spec->values).find("mamba") != std::string::npos)
       problem(spec->position, "--spec", "is for hybrid models (Mamba), not modelled");
+  }
+
+  static bool is_multimodal_flag(const FlagUse& use) {
+    const std::span<const MegatronFlag> flags = multimodal_flags();
+    return use.flag >= flags.data() && use.flag < flags.data() + flags.size();
+  }
+
+  /// By the program, or by its flags where a file names none.
+  MultimodalProgram multimodal_program() {
+    if (find("language_model_type") != nullptr) return MultimodalProgram::examples;
+    bool is_named = false;
+    for (const MegatronCommand& command : commands_) {
+      if (command.program.find("pretrain_vlm") != std::string::npos)
+        return MultimodalProgram::pretrain_vlm;
+      is_named = is_named || !command.program.empty();
+    }
+    const FlagUse* first = nullptr;
+    for (const std::string& dest : order_)
+      if (first == nullptr && is_multimodal_flag(*find(dest))) first = find(dest);
+    const bool has_images = find("img_h") != nullptr && !is_on("vision_pretraining");
+    if (!is_named && (first != nullptr || has_images)) return MultimodalProgram::pretrain_vlm;
+    if (first == nullptr) return MultimodalProgram::none;
+    problem(first->position, first->name,
+            "is a flag of Megatron's vision-language programs, pretrain_vlm.py and "
+            "examples/multimodal/train.py (which needs --language-model-type, too); remove it");
+    return MultimodalProgram::none;
+  }
+
+  void multimodal() {
+    if (program_ == MultimodalProgram::none) return;
+    const MultimodalFlags flags = {
+        .text =
+            [&](std::string_view dest) {
+              used_.insert(std::string(dest));
+              return text(dest);
+            },
+        .is_on =
+            [&](std::string_view dest) {
+              used_.insert(std::string(dest));
+              const FlagUse* use = find(dest);
+              const MegatronFlag* flag = find_megatron_dest(dest);
+              return use != nullptr ? use->is_on : flag != nullptr && flag->default_value == "True";
+            },
+        .is_written =
+            [&](std::string_view dest) {
+              used_.insert(std::string(dest));
+              const FlagUse* use = find(dest);
+              return use != nullptr && use->is_on && !is_none(joined(use->values));
+            },
+        .is_set = [&](std::string_view path) { return overridden_.contains(path); },
+        .tensor_size =
+            std::clamp<std::int64_t>(number_at("parallel.tensor_model_parallel_size", 1), 1, 65536),
+        .context_size =
+            std::clamp<std::int64_t>(number_at("parallel.context_parallel_size", 1), 1, 65536)};
+    MultimodalFields found = multimodal_fields(program_, flags);
+    for (MultimodalField& field : found.fields)
+      if (!overridden_.contains(field.path))
+        set(field.path, std::move(field.value), position_of(field.dest));
+    for (MultimodalProblem& wrong : found.problems)
+      problem(position_of(wrong.dest), wrong.field, std::move(wrong.message));
+    out_.notes.insert(out_.notes.end(), found.notes.begin(), found.notes.end());
   }
 
   /// Everything that is a field under Megatron's own name.
@@ -774,6 +856,7 @@ class Mapper {
   std::map<std::string, const FlagUse*, std::less<>> uses_;     // by dest, the last
   std::vector<std::string> order_;                              // of the dests
   std::set<std::string, std::less<>> used_;
+  MultimodalProgram program_ = MultimodalProgram::none;
   Position where_;  // of what no flag says
   MappedScenario out_;
 };
