@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <tuple>
 
 #include "base/file.h"
@@ -115,19 +116,44 @@ LoadedScenario parse(std::string_view text, std::string_view format,
 
 constexpr int kMaxExtended = 16;
 
-/// The files that a YAML file extends and that stand beside it, before itself.
+/// The file of this name beside `path`, or in a folder around it; empty where there is none.
+std::filesystem::path extended_path(const std::filesystem::path& path, const std::string& name) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
+  const bool is_searched = name.starts_with("primus/");
+  if (!is_searched) folder = path.parent_path();
+  for (int depth = 0; depth < kMaxExtended; ++depth, folder = folder.parent_path()) {
+    if (std::filesystem::is_regular_file(folder / name, error)) return folder / name;
+    if (!is_searched || folder == folder.parent_path()) return {};
+  }
+  return {};
+}
+
+/// The files that a YAML file extends and that are there, before itself.
 void read_extended(const std::filesystem::path& path, const MegatronReading& reading, int depth,
                    std::vector<MegatronCommand>& commands) {
   const std::string text = read_file(path);
   const std::string file = path.string();
   for (const std::string& name : extended_files(text, file)) {
-    const std::filesystem::path base = path.parent_path() / name;
-    std::error_code error;
-    const bool is_read = depth < kMaxExtended && commands.size() < kMaxExtended &&
-                         std::filesystem::is_regular_file(base, error);
+    const std::filesystem::path base = extended_path(path, name);
+    const bool is_read = depth < kMaxExtended && commands.size() < kMaxExtended && !base.empty();
     if (is_read) read_extended(base, reading, depth + 1, commands);
   }
-  commands.push_back(read_megatron_yaml(text, file, reading));
+  MegatronReading own = reading;
+  own.may_hold_nothing = depth > 0;
+  commands.push_back(read_megatron_yaml(text, file, own));
+}
+
+/// "train.sh 7B 8" is a script with its arguments, unless a file has that name.
+std::filesystem::path take_arguments(const std::filesystem::path& written,
+                                     std::vector<std::string>& arguments) {
+  std::error_code error;
+  if (std::filesystem::exists(written, error)) return written;
+  std::istringstream in(written.string());
+  std::string file;
+  in >> file;
+  for (std::string word; in >> word;) arguments.push_back(word);
+  return file.empty() ? written : std::filesystem::path(file);
 }
 
 void read_launch(const std::filesystem::path& path, const MegatronReading& reading,
@@ -158,14 +184,16 @@ LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Overr
   MegatronReading reading{.environment = input.environment,
                           .ignores_unknown = input.ignores_unknown};
   std::vector<MegatronCommand> commands;
-  for (const std::filesystem::path& file : input.files) {
-    reading.folder = file.has_parent_path() ? file.parent_path() : ".";
-    read_launch(file, reading, commands);
+  std::filesystem::path path = "megatron";
+  for (const std::filesystem::path& written : input.files) {
+    reading.arguments.clear();
+    path = take_arguments(written, reading.arguments);
+    reading.folder = path.has_parent_path() ? path.parent_path() : ".";
+    read_launch(path, reading, commands);
   }
   if (!input.flags.empty()) commands.push_back(read_megatron_flags(input.flags, reading));
   MappedScenario mapped = map_megatron(commands, overrides);
   LoadedScenario loaded{.notes = std::move(mapped.notes)};
-  const std::filesystem::path path = input.files.empty() ? "megatron" : input.files.back();
   loaded.scenario = build(mapped.root, overrides, std::move(mapped.problems), path.parent_path(),
                           true, loaded.notes);
   loaded.scenario.name = path.stem().string();

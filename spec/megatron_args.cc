@@ -233,7 +233,8 @@ std::string wrong_value(const MegatronFlag& flag, const std::string& value) {
 
 MegatronCommand read_megatron_script(std::string_view text, const std::string& file,
                                      const MegatronReading& reading) {
-  ShellScript script = run_shell(text, file, reading.environment, reading.folder);
+  ShellScript script =
+      run_shell(text, file, reading.environment, reading.folder, reading.arguments);
   MegatronCommand command;
   command.notes = std::move(script.notes);
   ShellCommand training = training_command(script, file, command.notes);

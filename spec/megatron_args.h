@@ -34,9 +34,11 @@ struct MegatronCommand {
 };
 
 struct MegatronReading {
-  std::vector<Override> environment;  // --set-env
-  std::filesystem::path folder;       // of files that a script sources; empty: none is read
-  bool ignores_unknown = false;       // flags that Megatron-LM does not have are told, not refused
+  std::vector<Override> environment;   // --set-env
+  std::vector<std::string> arguments;  // of the script
+  std::filesystem::path folder;        // of files that a script sources; empty: none is read
+  bool may_hold_nothing = false;       // of Megatron's: a file that another extends
+  bool ignores_unknown = false;        // flags that Megatron-LM does not have are told, not refused
 };
 
 /// A launch script, or a file that holds nothing but flags. Of several commands that take
@@ -55,7 +57,9 @@ MegatronCommand read_megatron_flags(const std::vector<std::string>& words,
 MegatronCommand read_megatron_yaml(std::string_view text, const std::string& file,
                                    const MegatronReading& reading);
 
-/// The files that a YAML file names under extends, as Primus does.
+/// The files that a YAML file names as Primus does: under extends, beside it; for the model and
+/// the trainer of an experiment, "primus/configs/models/megatron/llama3_8B.yaml", below one of the
+/// folders around it.
 std::vector<std::string> extended_files(std::string_view text, const std::string& file);
 
 /// What argparse would say of the value of a flag; "" when nothing.

@@ -255,6 +255,7 @@ class Mapper {
     refuse();
     fields();
     multimodal();
+    deepspeed();
     precision();
     gradients();
     attention();
@@ -457,12 +458,19 @@ class Mapper {
         return MultimodalProgram::pretrain_vlm;
       is_named = is_named || !command.program.empty();
     }
+    // Other flags of theirs, as other projects have them too, do nothing to memory or time.
+    constexpr std::array<std::string_view, 6> kActing = {
+        "disable_vision_class_token", "freeze_LM",     "freeze_ViT",
+        "dataloader_seq_length",      "pixel_shuffle", "vision_model_type"};
     const FlagUse* first = nullptr;
     for (const std::string& dest : order_)
-      if (first == nullptr && is_multimodal_flag(*find(dest))) first = find(dest);
-    const bool has_images = find("img_h") != nullptr && !is_on("vision_pretraining");
+      if (is_multimodal_flag(*find(dest)) && (first == nullptr || contains(kActing, dest)))
+        first = find(dest);
+    // Configurations that list every attribute have img_h too.
+    const bool has_images = find("img_h") != nullptr && find("img_h")->name.starts_with("--") &&
+                            !is_on("vision_pretraining");
     if (!is_named && (first != nullptr || has_images)) return MultimodalProgram::pretrain_vlm;
-    if (first == nullptr) return MultimodalProgram::none;
+    if (first == nullptr || !contains(kActing, first->flag->dest())) return MultimodalProgram::none;
     problem(first->position, first->name,
             "is a flag of Megatron's vision-language programs, pretrain_vlm.py and "
             "examples/multimodal/train.py (which needs --language-model-type, too); remove it");
@@ -529,6 +537,28 @@ class Mapper {
       set(path, "true", position_of("former_pp_partition_method"));
   }
 
+  /// What Megatron-DeepSpeed's flags say besides.
+  void deepspeed() {
+    used_.insert("former_moe");
+    if (const FlagUse* use = find("former_moe")) {
+      // It writes --num-experts 1 where there are none.
+      if (number_at("model.num_experts", 1) > 1)
+        problem(
+            use->position, use->name,
+            "is for DeepSpeed's experts, not modelled; Megatron-LM's are, --moe-router-topk and "
+            "the like");
+      remove("model.num_experts");
+    }
+    const FlagUse* ulysses = find("former_ds_sequence_parallel_size");
+    used_.insert("former_ds_sequence_parallel_size");
+    if (ulysses == nullptr || joined(ulysses->values) == "1") return;
+    set_from(*ulysses, "parallel.context_parallel_size");
+    set("parallel.cp_comm_type", "a2a", ulysses->position);
+    out_.notes.push_back(
+        "--ds-sequence-parallel-size is read as context parallelism that exchanges heads for "
+        "sequence, cp_comm_type a2a");
+  }
+
   void precision() {
     used_.insert("bf16");
     used_.insert("fp16");
@@ -574,6 +604,7 @@ class Mapper {
     // Without --group-query-attention the number of groups is not asked.
     used_.insert("group_query_attention");
     used_.insert("num_query_groups");
+    set_from("former_num_key_value_heads", "model.num_query_groups");
     if (!is_on("group_query_attention")) return;
     if (find("num_query_groups") != nullptr) {
       set_from("num_query_groups", "model.num_query_groups");
@@ -583,14 +614,17 @@ class Mapper {
   }
 
   void positions_and_activation() {
+    // Megatron-DeepSpeed writes it small.
+    if (value_at("model.normalization") == "rmsnorm" && find("deepspeed") != nullptr)
+      set("model.normalization", "RMSNorm", position_of("normalization"));
     for (const char* dest : {"position_embedding_type", "use_rotary_position_embeddings",
                              "add_position_embedding", "quick_geglu"})
       used_.insert(dest);
     const bool is_rotary = is_on("use_rotary_position_embeddings");
     const std::string type = is_rotary ? "rope" : text("position_embedding_type");
     // These turn queries and keys, or do nothing: no table to hold.
-    const bool has_no_table =
-        type == "rope" || type == "yarn" || type == "mrope" || type == "alibi" || type == "none";
+    const bool has_no_table = type == "rope" || type == "rotary" || type == "yarn" ||
+                              type == "mrope" || type == "alibi" || type == "none";
     if (type == "relative")
       problem(position_of("position_embedding_type"), "model.position_embedding_type",
               "relative is T5's, which is not modelled; write rope or learned_absolute");
@@ -606,14 +640,20 @@ class Mapper {
           position_of("hidden_size"));
   }
 
+  /// Flags all, no keys of YAML.
+  bool is_command_line() const {
+    return std::all_of(uses_.begin(), uses_.end(),
+                       [](const auto& use) { return use.second->is_checked; });
+  }
+
   /// Megatron-LM's own dataset makes one unless told otherwise; recipes in YAML have other ones.
   void attention_mask() {
     const char* path = "train.create_attention_mask_in_dataloader";
     used_.insert("dataloader_inter_document_masking");
     const bool is_made = !is_on("dataloader_inter_document_masking") && !has(path);
-    const bool is_launch = std::all_of(uses_.begin(), uses_.end(),
-                                       [](const auto& use) { return use.second->is_checked; });
-    if (is_made && is_launch) set(path, "true", where_);
+    const bool is_launch = is_command_line();
+    const bool is_gpt = program_ == MultimodalProgram::none;
+    if (is_made && is_launch && is_gpt) set(path, "true", where_);
     if (is_on("dataloader_inter_document_masking") && value_at(path) == "true") remove(path);
   }
 
@@ -626,15 +666,21 @@ class Mapper {
     }
     set_from("vocab_size", "model.vocab_size");
     if (has("model.vocab_size")) return;
-    const std::string name =
+    std::string name =
         small(text("tokenizer_type") + " " + text("tokenizer_model") + " " + text("vocab_file"));
+    // The default of pretrain_gpt.py and its like (args_defaults), which recipes in YAML lack.
+    if (find("tokenizer_type") == nullptr && is_command_line()) name += " gpt2bpe";
     for (const Tokenizer& tokenizer : kTokenizers) {
       if (name.find(tokenizer.name) == std::string::npos) continue;
       const char* dest = find("tokenizer_model") != nullptr ? "tokenizer_model" : "tokenizer_type";
       used_.insert(dest);
-      out_.notes.push_back(fmt::format("model.vocab_size {} is taken, as {} says {}",
-                                       tokenizer.vocab_size, find_megatron_dest(dest)->name(),
-                                       in_quotes(text(dest))));
+      out_.notes.push_back(
+          find(dest) == nullptr
+              ? fmt::format("model.vocab_size {} is taken: GPT-2's, as no --tokenizer-type is "
+                            "written",
+                            tokenizer.vocab_size)
+              : fmt::format("model.vocab_size {} is taken, as {} says {}", tokenizer.vocab_size,
+                            find_megatron_dest(dest)->name(), in_quotes(text(dest))));
       return set("model.vocab_size", std::to_string(tokenizer.vocab_size), position_of(dest));
     }
     problem(position_of("tokenizer_type"), "model.vocab_size",
@@ -657,6 +703,10 @@ class Mapper {
       if (!has("train.recompute_method")) set("train.recompute_method", "uniform", at);
       if (!has("train.recompute_num_layers")) set("train.recompute_num_layers", "1", at);
     }
+    // A block of no layers recomputes nothing.
+    if (value_at("train.recompute_method") == "block" &&
+        value_at("train.recompute_num_layers") == "0")
+      remove("train.recompute_granularity");
     // Asked with full recompute only: 0 layers is what others write where there is none.
     const bool is_full = value_at("train.recompute_granularity") == "full";
     if (!is_full && !overridden_.contains("train.recompute_granularity")) {

@@ -79,7 +79,7 @@ class YamlReader {
 
   MegatronCommand read() {
     group(root_, "");
-    if (command_.uses.empty())
+    if (command_.uses.empty() && !reading_.may_hold_nothing)
       throw InputError({problem_at(
           command_.position, "", "holds no field with a name of Megatron's, such as num_layers")});
     constexpr std::size_t kLegible = 40;
@@ -384,13 +384,48 @@ class YamlReader {
 
 }  // namespace
 
+namespace {
+
+const Node* member_of(const Node& group, std::string_view key) {
+  for (const Member& member : group.members)
+    if (member.key == key) return &member.value;
+  return nullptr;
+}
+
+/// ${NAME:default} as its default, all over the text.
+std::string with_defaults(std::string text) {
+  for (std::size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at)) {
+    const std::size_t end = text.find('}', at), colon = text.find(':', at);
+    if (end == std::string::npos || colon > end) return text;
+    text = text.substr(0, at) + text.substr(colon + 1, end - colon - 1) + text.substr(end + 1);
+  }
+  return text;
+}
+
+/// An experiment of Primus: its trainer names a framework, and files of that framework's folders.
+void primus_files(const Node& root, std::vector<std::string>& files) {
+  const Node* modules = member_of(root, "modules");
+  if (modules == nullptr) return;
+  for (const Member& module : modules->members) {
+    const Node* framework = member_of(module.value, "framework");
+    for (const auto& [key, folder] :
+         {std::pair("config", "modules"), std::pair("model", "models")}) {
+      const Node* name = member_of(module.value, key);
+      if (framework == nullptr || name == nullptr) continue;
+      files.push_back(with_defaults("primus/configs/" + std::string(folder) + "/" +
+                                    framework->text + "/" + name->text));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> extended_files(std::string_view text, const std::string& file) {
   std::vector<std::string> files;
   const Node root = read_yaml(text, file);
-  for (const Member& member : root.members) {
-    if (member.key != "extends") continue;
-    for (const Node& item : member.value.items) files.push_back(item.text);
-  }
+  if (const Node* extends = member_of(root, "extends"))
+    for (const Node& item : extends->items) files.push_back(item.text);
+  primus_files(root, files);
   return files;
 }
 

@@ -434,8 +434,8 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
 
 /// A Megatron-LM launch in place of a scenario: docs/megatron-args.md.
 struct MegatronInput {
-  /// Launch scripts, files of flags, and YAML (.yaml, .yml) with Megatron's names; what a later one
-  /// says wins.
+  /// Launch scripts (with their arguments behind a blank: "train.sh 7B 8"), files of flags, and YAML
+  /// (.yaml, .yml) with Megatron's names; what a later one says wins.
   std::vector<std::filesystem::path> files;
   std::vector<std::string> flags;     // after the files
   std::vector<Override> environment;  // variables of the scripts

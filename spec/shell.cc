@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/file.h"
@@ -13,6 +14,7 @@
 #include "spec/document.h"
 #include "spec/fields.h"
 #include "spec/shell_arithmetic.h"
+#include "spec/shell_programs.h"
 #include "spec/shell_state.h"
 #include "spec/shell_test.h"
 #include "spec/shell_words.h"
@@ -71,7 +73,14 @@ ShellText letters_of_file(std::string_view text, std::int16_t file) {
 class Interpreter {
  public:
   Interpreter(ShellState& state, std::filesystem::path folder)
-      : state_(state), folder_(std::move(folder)) {}
+      : state_(state), folder_(std::move(folder)) {
+    state_.substitute = [this](const ShellText& script, const Letter& at) {
+      return substituted(script, at);
+    };
+  }
+
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
 
   /// A whole text, to its end.
   void text(ShellText letters, const std::vector<ShellWord>& launcher = {}) {
@@ -98,6 +107,22 @@ class Interpreter {
   // ---- between commands ----
 
   bool is_stopped() const { return is_exited_ || is_returned_ || is_broken_; }
+
+  /// While it lives, what runs does so because a variable that nothing sets is empty.
+  class Guard {
+   public:
+    Guard(Interpreter& interpreter, int emptied_before)
+        : interpreter_(interpreter), is_on_(interpreter.state_.num_emptied > emptied_before) {
+      interpreter_.num_guards_ += is_on_ ? 1 : 0;
+    }
+    ~Guard() { interpreter_.num_guards_ -= is_on_ ? 1 : 0; }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    Interpreter& interpreter_;
+    bool is_on_;
+  };
 
   void skip_comment(ShellCursor& cursor) {
     while (!cursor.is_done() && cursor.peek() != '\n') ++cursor.at;
@@ -176,6 +201,7 @@ class Interpreter {
   }
 
   ShellOutcome and_or(ShellCursor& cursor, Mode mode) {
+    const int emptied = state_.num_emptied;
     ShellOutcome outcome = pipeline(cursor, mode);
     for (;;) {
       skip_blanks(cursor, state_);
@@ -192,6 +218,7 @@ class Interpreter {
       } else if (mode == Mode::run && (outcome.kind == Kind::no) == is_and) {
         next = Mode::skip;
       }
+      const Guard guard(*this, emptied);
       const ShellOutcome right = pipeline(cursor, next);
       if (next == Mode::run) outcome = right;
     }
@@ -204,17 +231,118 @@ class Interpreter {
       cursor.at += plain_word_at(cursor).size();
       skip_blanks(cursor, state_);
     }
+    const Capture outer = std::exchange(capture_, {.is_on = capture_.is_on});
     ShellOutcome outcome = command(cursor, mode);
     for (;;) {
       skip_blanks(cursor, state_);
       if (cursor.peek() != '|' || cursor.peek(1) == '|') break;
       cursor.at += cursor.peek(1) == '&' ? 2 : 1;
       skip_separators(cursor, mode);
+      capture_.input = std::exchange(capture_.output, {});
       outcome = command(cursor, mode);
     }
+    join_output(outer);
     if (is_negated && (outcome.kind == Kind::yes || outcome.kind == Kind::no))
       outcome.kind = outcome.kind == Kind::yes ? Kind::no : Kind::yes;
     return outcome;
+  }
+
+  // ---- $( ) ----
+
+  /// What the commands of a substitution print, as far as it is known.
+  struct Capture {
+    bool is_on = false;
+    bool is_known = true;
+    ShellText output;
+    std::optional<ShellText> input;  // of the command that runs
+  };
+
+  /// The commands run in a shell of their own: what they set is gone with it.
+  std::optional<ShellText> substituted(const ShellText& script, const Letter& at) {
+    if (script.empty()) return ShellText{};
+    if (depth_ > kMaxShellDepth) state_.fail(at, "is nested too deep");
+    state_.spend(script.size(), at);
+    const auto before = state_.variables();
+    const auto functions = functions_;
+    const Capture outer = std::exchange(capture_, {.is_on = true});
+    const bool was_exited = is_exited_, was_returned = is_returned_, was_broken = is_broken_;
+    const int depth = depth_;
+    try {
+      text(script);
+    } catch (const InputError&) {
+      // What is not read is not known either.
+      capture_.is_known = false;
+    }
+    depth_ = depth;
+    is_exited_ = was_exited, is_returned_ = was_returned, is_broken_ = was_broken;
+    state_.restore(before);
+    functions_ = functions;
+    Capture inner = std::exchange(capture_, outer);
+    if (!inner.is_known) return std::nullopt;
+    while (!inner.output.empty() && inner.output.back().value == '\n') inner.output.pop_back();
+    return std::move(inner.output);
+  }
+
+  /// A pipeline's output stands behind what was printed before it.
+  void join_output(const Capture& outer) {
+    Capture inner = std::exchange(capture_, outer);
+    capture_.is_known = capture_.is_known && inner.is_known;
+    capture_.output.insert(capture_.output.end(), inner.output.begin(), inner.output.end());
+  }
+
+  void print(const ShellText& printed, const Letter& at) {
+    state_.spend(printed.size() + 1, at);
+    capture_.output.insert(capture_.output.end(), printed.begin(), printed.end());
+  }
+
+  /// echo keeps its letters: where they were written, and what is not known of them.
+  void echo(const std::vector<ShellField>& words, const Letter& at) {
+    std::size_t first = 1;
+    bool has_newline = true;
+    for (; first < words.size(); ++first) {
+      const std::string option = state_.string_of(words[first].text);
+      if (option != "-n" && option != "-e" && option != "-E") break;
+      if (option == "-n") has_newline = false;
+    }
+    for (std::size_t i = first; i < words.size(); ++i) {
+      if (i > first) print(letters_of(" ", at), at);
+      print(words[i].text, at);
+    }
+    if (has_newline) print(letters_of("\n", at), at);
+  }
+
+  static bool has_unknown(const ShellText& text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](const Letter& letter) { return letter.unknown >= 0; });
+  }
+
+  /// Inside $( ), a command that is neither a function's nor the shell's.
+  void captured(const std::vector<ShellField>& words, const Letter& at) {
+    const std::string program = state_.string_of(words[0].text);
+    if (program == "echo") return echo(words, at);
+    if (program == "expr") return sum_of_words(words, at);
+    std::vector<std::string> plain;
+    for (const ShellField& word : words) {
+      if (has_unknown(word.text)) capture_.is_known = false;
+      plain.push_back(state_.string_of(word.text));
+    }
+    std::optional<std::string> input;
+    if (capture_.input && !has_unknown(*capture_.input)) input = state_.string_of(*capture_.input);
+    const std::optional<std::string> output = program_output(plain, input);
+    if (!output) capture_.is_known = false;
+    if (output) print(letters_of(*output, at), at);
+  }
+
+  void sum_of_words(const std::vector<ShellField>& words, const Letter& at) {
+    ShellText sum;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const ShellText blank = letters_of(" ", at);
+      sum.insert(sum.end(), blank.begin(), blank.end());
+      sum.insert(sum.end(), words[i].text.begin(), words[i].text.end());
+    }
+    const ShellNumber value = evaluate(sum, at, state_, false);
+    if (value.unknown >= 0) capture_.is_known = false;
+    print(letters_of(std::to_string(value.value) + "\n", at), at);
   }
 
   // ---- commands ----
@@ -328,6 +456,7 @@ class Interpreter {
 
   ShellOutcome if_clause(ShellCursor& cursor, Mode mode) {
     const Letter open = cursor.where();
+    const int emptied = state_.num_emptied;
     ShellOutcome last;
     Mode next = mode;  // of the branch that comes; skip once one was taken
     cursor.at += 2;
@@ -340,6 +469,7 @@ class Interpreter {
         if (branch == Mode::run) next = Mode::skip;
         if (branch == Mode::doubt) next = Mode::doubt;
       }
+      const Guard guard(*this, emptied);
       const ShellOutcome outcome = list(cursor, branch, {"elif", "else", "fi", "done", "}"});
       if (branch == Mode::run) last = outcome;
       const std::string word = plain_word_at(cursor);
@@ -479,6 +609,7 @@ class Interpreter {
     const ShellField subject = expander.assigned_word(cursor);
     std::string word;
     Mode next = mode;
+    const int emptied = state_.num_emptied;
     if (mode == Mode::run) {
       const ShellOutcome known =
           evaluate_test({subject, {letters_of("=", open), open}, subject}, false, open, state_);
@@ -497,6 +628,7 @@ class Interpreter {
       if (plain_word_at(cursor) == "esac") break;
       const bool is_match = patterns(cursor, expander, word, open);
       const Mode branch = next == Mode::run && !is_match ? Mode::skip : next;
+      const Guard guard(*this, emptied);
       list(cursor, branch, {"esac", "}"});
       if (branch == Mode::run) next = Mode::skip;
       while (cursor.peek() == ';' || cursor.peek() == '&') ++cursor.at;
@@ -567,6 +699,10 @@ class Interpreter {
     if (c != '<' && c != '>') return false;
     cursor.at += sign;
     const bool is_heredoc = cursor.starts_with("<<") && cursor.peek(2) != '<';
+    const bool is_here_string = cursor.starts_with("<<<");
+    const bool is_input = c == '<';
+    if (!is_input && (sign == 0 || (*cursor.text)[cursor.at - sign].value != '2'))
+      redirected_.hides_output = true;
     while (is_one_of(std::string(1, cursor.peek()), {"<", ">", "&", "|"})) ++cursor.at;
     const bool has_tabs = is_heredoc && cursor.peek() == '-';
     if (has_tabs) ++cursor.at;
@@ -588,8 +724,14 @@ class Interpreter {
       cursor.at = behind_closing(*cursor.text, cursor.at, cursor.end, state_);
       return true;
     }
-    std::vector<ShellField> target;
-    ShellExpander(state_, mode != Mode::run).word(cursor, target);
+    const ShellField target = ShellExpander(state_, mode != Mode::run).assigned_word(cursor);
+    if (!is_input) return true;
+    redirected_.input.reset();
+    redirected_.has_file = !is_here_string;
+    if (is_here_string) {
+      redirected_.input = target.text;
+      redirected_.input->push_back({.value = '\n'});
+    }
     return true;
   }
 
@@ -699,6 +841,7 @@ class Interpreter {
     std::vector<ShellField> words;
     const Letter begin = cursor.where();
     bool is_declaring = false;
+    redirected_ = {};
     for (;;) {
       skip_blanks(cursor, state_);
       const char c = cursor.peek();
@@ -715,12 +858,14 @@ class Interpreter {
         state_.fail(cursor.where(), fmt::format("{} stands where a word is expected",
                                                 in_quotes(std::string(1, c))));
     }
-    if (words.empty()) return {};
-    if (mode != Mode::run) {
-      if (is_one_of(state_.string_of(words[0].text), {"["})) return {};
-      return {};
-    }
-    return execute(words, begin);
+    if (words.empty() || mode != Mode::run) return {};
+    const Redirected redirected = std::exchange(redirected_, {});
+    if (!capture_.is_on) return execute(words, begin);
+    if (redirected.input || redirected.has_file) capture_.input = redirected.input;
+    const std::size_t before = capture_.output.size();
+    const ShellOutcome outcome = execute(words, begin);
+    if (redirected.hides_output && capture_.output.size() > before) capture_.output.resize(before);
+    return outcome;
   }
 
   ShellOutcome execute(std::vector<ShellField>& words, const Letter& at) {
@@ -733,12 +878,9 @@ class Interpreter {
     if (program == ":" || program == "true") return {Kind::yes, ""};
     if (program == "false") return {Kind::no, ""};
     if (is_one_of(program, {"export", "declare", "local", "readonly", "typeset", "set"})) return {};
-    if (is_one_of(program, {"echo", "printf", "cd", "mkdir", "module"})) return {Kind::done, ""};
-    if (program == "exit") {
-      state_.note(at, "the script ends here");
-      is_exited_ = true;
-      return {};
-    }
+    if (!capture_.is_on && is_one_of(program, {"echo", "printf", "cd", "mkdir", "module"}))
+      return {Kind::done, ""};
+    if (program == "exit") return leave(words, at);
     if (program == "return") return is_returned_ = depth_ > 0, ShellOutcome{};
     if (program == "break" || program == "continue")
       return is_broken_ = program == "break", ShellOutcome{};
@@ -750,7 +892,18 @@ class Interpreter {
     if (program == "source" || program == ".") return source(words, at);
     const auto function = functions_.find(program);
     if (function != functions_.end()) return call(function->second, words);
+    if (capture_.is_on) return captured(words, at), ShellOutcome{Kind::done, ""};
     return write_down(words);
+  }
+
+  /// A script that gives up over a variable that nothing sets would run where it is set.
+  ShellOutcome leave(const std::vector<ShellField>& words, const Letter& at) {
+    const bool gives_up = words.size() > 1 && state_.string_of(words[1].text) != "0";
+    is_exited_ = num_guards_ == 0 || !gives_up;
+    state_.note(at, is_exited_ ? "the script ends here"
+                               : "the script would end here; it is read on, as with the variable "
+                                 "set");
+    return {};
   }
 
   /// A file of the folder is read; of another place only its name is known.
@@ -825,18 +978,31 @@ class Interpreter {
     ShellCommand command;
     command.launcher = launcher_;
     for (const ShellField& field : words) command.words.push_back(state_.word_of(field));
-    const std::string& last = command.words.back().text;
-    const bool is_script = words.size() > 1 && last.find(' ') != std::string::npos &&
-                           last.find(".py") != std::string::npos &&
-                           last.find(" --") != std::string::npos;
-    if (is_script) {
-      std::vector<ShellWord> launcher = command.words;
-      launcher.pop_back();
-      launcher.insert(launcher.begin(), launcher_.begin(), launcher_.end());
-      return evaluate_words(words, words.size() - 1, launcher);
+    const std::size_t script = script_word(command.words);
+    if (script < words.size()) {
+      std::vector<ShellWord> launcher = launcher_;
+      launcher.insert(launcher.end(), command.words.begin(),
+                      command.words.begin() + static_cast<std::ptrdiff_t>(script));
+      return evaluate_words({words[script]}, 0, launcher);
     }
     commands.push_back(std::move(command));
     return {Kind::done, ""};
+  }
+
+  /// The word that is a script: behind bash -c, or a last one that trains by its looks. The number
+  /// of words when there is none.
+  static std::size_t script_word(const std::vector<ShellWord>& words) {
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+      const std::string shell = words[i].text.substr(words[i].text.find_last_of('/') + 1);
+      if (is_one_of(shell, {"bash", "sh", "zsh"}) &&
+          is_one_of(words[i + 1].text, {"-c", "-lc", "-xc", "-ec", "-exc", "-xec"}))
+        return i + 2;
+    }
+    const std::string& last = words.back().text;
+    const bool is_script = words.size() > 1 && last.find(' ') != std::string::npos &&
+                           last.find(".py") != std::string::npos &&
+                           last.find(" --") != std::string::npos;
+    return is_script ? words.size() - 1 : words.size();
   }
 
   ShellState& state_;
@@ -845,9 +1011,18 @@ class Interpreter {
   std::map<std::string, Function> functions_;
   std::vector<Heredoc> heredocs_;
   std::vector<ShellWord> launcher_;
+  Capture capture_;
+  /// What the redirections of the command at hand say.
+  struct Redirected {
+    bool hides_output = false;
+    bool has_file = false;  // as its input
+    std::optional<ShellText> input;
+  };
+  Redirected redirected_;
   std::string doubt_;  // why the branch that is read in Mode::doubt may not be taken
   bool is_exited_ = false, is_returned_ = false, is_broken_ = false;
   int depth_ = 0;
+  int num_guards_ = 0;
   int num_commands_ = 0;
   int num_sourced_ = 0;
 };
@@ -901,14 +1076,18 @@ void read_sbatch(std::string_view text, ShellState& state) {
 }  // namespace
 
 ShellScript run_shell(std::string_view text, const std::string& file,
-                      const std::vector<Override>& environment,
-                      const std::filesystem::path& folder) {
+                      const std::vector<Override>& environment, const std::filesystem::path& folder,
+                      const std::vector<std::string>& arguments) {
   if (text.size() > kMaxTextBytes)
     throw InputError({problem_at({.file = file}, "",
                                  fmt::format("holds {} bytes; a script has at most {}",
                                              with_commas(static_cast<std::int64_t>(text.size())),
                                              with_commas(kMaxTextBytes)))});
   ShellState state(file, environment);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Letter at{.file = state.add_file(fmt::format("argument {}", i + 1))};
+    state.arguments.push_back(letters_of(arguments[i], at));
+  }
   read_sbatch(text, state);
   Interpreter interpreter(state, folder);
   if (!text.empty()) interpreter.text(letters_of_file(text, 0));

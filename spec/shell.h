@@ -42,16 +42,20 @@ struct ShellScript {
 };
 
 /// Runs `text` as bash would, as far as its words decide: assignments, arrays, +=, ${...} with
-/// operators, $((...)), if, case, for, while, functions, [ ], [[ ]], (( )), eval, bash -c and
-/// heredocs. Nothing is executed: other commands are written down, and what only they could tell
-/// is unknown. An if that depends on an unknown takes no branch, with a note.
+/// operators, $((...)), $(...) of what is worked out without a run (shell_programs.h), {1..8}, if,
+/// case, for, while, functions, [ ], [[ ]], (( )), eval, bash -c and heredocs. Nothing is executed:
+/// other commands are written down, and what only they could tell is unknown. An if that depends
+/// on an unknown takes no branch, with a note; an exit 1 because a variable is not set is passed
+/// over, with another.
 ///
-/// `environment` stands before, and wins against, what the script assigns. #SBATCH lines set the
+/// `environment` stands before, and wins against, what the script assigns; `arguments` are its
+/// $1, $2... #SBATCH lines set the
 /// variables that Slurm would. Files that it sources are read from `folder`, when they are there;
 /// no others, and none when it is empty. Throws InputError where bash would see no command: an open
 /// quote, an if without fi, a loop without end.
 ShellScript run_shell(std::string_view text, const std::string& file,
                       const std::vector<Override>& environment,
-                      const std::filesystem::path& folder = {});
+                      const std::filesystem::path& folder = {},
+                      const std::vector<std::string>& arguments = {});
 
 }  // namespace pipeledger

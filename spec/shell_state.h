@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,10 +78,27 @@ class ShellState {
   std::int16_t add_file(std::string file);
   std::vector<ShellWord> plain_variables() const;
 
+  /// What a subshell may change, as it stands.
+  struct Variables {
+    std::map<std::string, ShellValue> values;
+    std::map<std::string, std::string> not_assigned;
+    std::vector<ShellText> arguments;
+  };
+  Variables variables() const { return {variables_, not_assigned_, arguments}; }
+  void restore(Variables before) {
+    variables_ = std::move(before.values);
+    not_assigned_ = std::move(before.not_assigned);
+    arguments = std::move(before.arguments);
+  }
+
+  /// What the commands of $(...) print, without the last newlines; nullopt where only a run tells.
+  std::function<std::optional<ShellText>(const ShellText& commands, const Letter& at)> substitute;
+
   struct Unknown : ShellUnknown {
     bool is_unset = false;  // bash would take it as empty
   };
   std::vector<Unknown> unknowns;
+  int num_emptied = 0;  // tests so far that took a variable that nothing sets as empty
   std::vector<std::string> notes;
   std::vector<ShellText> arguments;  // $1, $2, ... of the function that runs
 

@@ -108,6 +108,7 @@ class Test {
         outcome = {Kind::unknown, unknown.why};
         return std::nullopt;
       }
+      ++state_.num_emptied;
       state_.note(where_, fmt::format("{}, is taken as empty; --set-env {}=value changes that",
                                       unknown.why, unknown.name));
     }

@@ -19,10 +19,9 @@ bool ends_word(char c) {
   return is_space(c) || std::string_view(";&|()<>").find(c) != std::string_view::npos;
 }
 
-std::string stretch(const ShellText& text, std::size_t begin, std::size_t end,
-                    const ShellState& state) {
-  return state.string_of(ShellText(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                   text.begin() + static_cast<std::ptrdiff_t>(end)));
+ShellText slice(const ShellText& text, std::size_t begin, std::size_t end) {
+  return ShellText(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                   text.begin() + static_cast<std::ptrdiff_t>(end));
 }
 
 const Letter* first_unknown(const ShellText& text) {
@@ -150,7 +149,63 @@ class ShellExpander::Fields {
   friend class ShellExpander;
 };
 
+namespace {
+
+/// 1..8 as its numbers, a,b as its parts; empty when it is neither.
+std::vector<std::string> brace_items(const std::string& inside) {
+  std::vector<std::string> items;
+  const std::size_t dots = inside.find("..");
+  if (dots != std::string::npos) {
+    const auto number = [](const std::string& text) -> std::optional<int> {
+      const bool is_number = !text.empty() && text.size() < 7 &&
+                             text.find_first_not_of("0123456789") == std::string::npos;
+      return is_number ? std::optional(std::stoi(text)) : std::nullopt;
+    };
+    const auto first = number(inside.substr(0, dots)), last = number(inside.substr(dots + 2));
+    if (!first || !last || std::abs(*last - *first) > 10'000) return {};
+    for (int i = *first;; i += *first < *last ? 1 : -1) {
+      items.push_back(std::to_string(i));
+      if (i == *last) return items;
+    }
+  }
+  if (inside.find(',') == std::string::npos) return {};
+  items.emplace_back();
+  for (const char c : inside) {
+    if (c == ',') {
+      items.emplace_back();
+    } else {
+      items.back() += c;
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+/// {1..8} and {a,b} in a word of plain letters: a word for each; false when there is none.
+bool ShellExpander::alternatives(ShellCursor& cursor, std::vector<ShellField>& fields) {
+  const ShellCursor begin = cursor;
+  const std::string word = plain_word_at(cursor);
+  const std::size_t open = word.find('{'), close = word.find('}', open);
+  if (open == std::string::npos || close == std::string::npos) return false;
+  const std::vector<std::string> items = brace_items(word.substr(open + 1, close - open - 1));
+  if (items.empty()) return false;
+  cursor.at += word.size();
+  for (const std::string& item : items) {
+    state_.spend(word.size() + item.size(), begin.where());
+    ShellText text = slice(*begin.text, begin.at, begin.at + open);
+    const ShellText inside = letters_of(item, begin.where());
+    const ShellText rest = slice(*begin.text, begin.at + close + 1, cursor.at);
+    text.insert(text.end(), inside.begin(), inside.end());
+    text.insert(text.end(), rest.begin(), rest.end());
+    ShellCursor each{&text, 0, text.size()};
+    if (text.empty() || !alternatives(each, fields)) fields.push_back({text, begin.where()});
+  }
+  return true;
+}
+
 void ShellExpander::word(ShellCursor& cursor, std::vector<ShellField>& out) {
+  if (!is_mute_ && alternatives(cursor, out)) return;
   Fields fields(out, true, cursor.where());
   word_into(cursor, fields);
   fields.split();
@@ -316,116 +371,130 @@ void ShellExpander::named(const std::string& name, const Letter& at, Fields& fie
   fields.expansion(text, is_quoted);
 }
 
-/// What a program would print is not known, but echo and expr are worked out.
+/// What programs print is not known, but for those whose work is worked out.
 void ShellExpander::command(ShellCursor& cursor, Fields& fields, bool is_quoted, std::size_t begin,
                             std::size_t end, std::size_t next) {
   const Letter at = cursor.where();
-  ShellCursor inside{cursor.text, begin, end};
+  const ShellText commands = slice(*cursor.text, begin, end);
   cursor.at = next;
   if (is_mute_) return fields.begin(at);
-  skip_blanks(inside, state_);
-  const std::string program = plain_word_at(inside);
-  const std::string text = stretch(*cursor.text, begin, end, state_);
-  const bool is_plain = text.find_first_of("|<>;&(") == std::string::npos;
-  if (is_plain && (program == "echo" || program == "expr")) {
-    inside.at += program.size();
-    std::vector<ShellField> words;
-    for (skip_blanks(inside, state_); !inside.is_done(); skip_blanks(inside, state_)) {
-      if (is_space(inside.peek())) {
-        ++inside.at;
-      } else {
-        word(inside, words);
-      }
-    }
-    ShellText joined;
-    for (const ShellField& field : words) {
-      if (!joined.empty()) joined.push_back({.value = ' ', .line = at.line, .column = at.column});
-      joined.insert(joined.end(), field.text.begin(), field.text.end());
-    }
-    if (program == "echo") return fields.expansion(joined, is_quoted);
-    const ShellNumber value = evaluate(joined, at, state_, false);
-    if (value.unknown < 0)
-      return fields.expansion(letters_of(std::to_string(value.value), at), is_quoted);
+  if (state_.substitute) {
+    if (const auto printed = state_.substitute(commands, at))
+      return fields.expansion(*printed, is_quoted);
   }
-  const std::string why = fmt::format("the output of {} (line {})", in_quotes(text), at.line);
+  const std::string why =
+      fmt::format("the output of {} (line {})", in_quotes(state_.string_of(commands)), at.line);
   fields.expansion({state_.unknown_letter({"", why}, at)}, is_quoted);
+}
+
+/// ${name[key] OPERATION}, read so far.
+struct ShellExpander::Braces {
+  Letter at;
+  ShellCursor inside;  // behind what is read
+  std::string name, key = "0";
+  bool is_count = false;     // ${#name}
+  bool is_indirect = false;  // ${!name}
+  bool is_all = false;       // [@] or [*]
+};
+
+/// The marks before the name, and the name; false where it stands for all arguments.
+bool ShellExpander::brace_head(Braces& reference) {
+  ShellCursor& inside = reference.inside;
+  const auto takes = [&](char mark) {
+    const bool is_there = inside.peek() == mark && inside.end > inside.at + 1;
+    if (is_there) ++inside.at;
+    return is_there;
+  };
+  reference.is_count = takes('#');
+  reference.is_indirect = takes('!');
+  std::string& name = reference.name;
+  while (is_name_letter(inside.peek())) name += (*inside.text)[inside.at++].value;
+  if (name.empty() && !inside.is_done()) name += (*inside.text)[inside.at++].value;
+  if (name == "@" || name == "*") return false;
+  if (name.empty() || (!is_name_letter(name[0]) && name != "#" && name != "?"))
+    state_.fail(reference.at, "${...} names no variable");
+  return true;
+}
+
+/// [key] behind the name; false when it is not known, and told so.
+bool ShellExpander::brace_key(Braces& reference, Fields& fields, bool is_quoted) {
+  ShellCursor& inside = reference.inside;
+  if (inside.peek() != '[') return true;
+  const std::size_t next = behind_closing(*inside.text, inside.at, inside.end, state_);
+  const ShellText index = quoted(*inside.text, inside.at + 1, next - 1);
+  inside.at = next;
+  reference.key = state_.string_of(index);
+  reference.is_all = reference.key == "@" || reference.key == "*";
+  const ShellValue* value = state_.find(reference.name);
+  const bool is_name = value != nullptr && value->find(reference.key) != nullptr;
+  if (reference.is_all || is_name || reference.key.empty()) return true;
+  const ShellNumber number = evaluate(index, reference.at, state_, false);
+  if (number.unknown >= 0) {
+    Letter letter = reference.at;
+    letter.unknown = number.unknown;
+    fields.expansion({letter}, is_quoted);
+    return false;
+  }
+  reference.key = std::to_string(number.value);
+  return true;
+}
+
+/// Its items, its keys (${!name[@]}) or how many there are.
+void ShellExpander::whole_array(const Braces& reference, Fields& fields, bool is_quoted) {
+  const ShellValue* value = state_.find(reference.name);
+  const Letter& at = reference.at;
+  if (reference.is_count) {
+    const std::size_t count = value == nullptr ? 0 : value->items.size();
+    return fields.expansion(letters_of(std::to_string(count), at), is_quoted);
+  }
+  // An array that nothing sets is empty; so are its words.
+  if (value == nullptr)
+    return fields.expansion({state_.unset_letter(reference.name, at)}, is_quoted);
+  const ShellValue array = *value;
+  bool is_first = true;
+  for (const auto& [index, text] : array.items) {
+    state_.spend(text.size() + 1, at);
+    if (!std::exchange(is_first, false)) fields.split();
+    fields.expansion(reference.is_indirect ? letters_of(index, at) : text, is_quoted);
+    if (is_quoted) fields.begin(text.empty() ? at : text.front());
+  }
+}
+
+/// Nullptr when nothing set it.
+const ShellText* ShellExpander::brace_value(const Braces& reference) const {
+  const std::string& name = reference.name;
+  const ShellValue* value = state_.find(name);
+  if (value != nullptr && value->find(reference.key) != nullptr) return value->find(reference.key);
+  const bool is_argument = std::isdigit(static_cast<unsigned char>(name[0])) != 0 && name != "0" &&
+                           name.size() < 4 && std::stoul(name) <= state_.arguments.size();
+  return is_argument ? &state_.arguments[std::stoul(name) - 1] : nullptr;
 }
 
 void ShellExpander::braces(ShellCursor& cursor, Fields& fields, bool is_quoted) {
   const Letter at = cursor.where();
   const std::size_t behind = behind_closing(*cursor.text, cursor.at + 1, cursor.end, state_);
-  ShellCursor inside{cursor.text, cursor.at + 2, behind - 1};
+  Braces reference{.at = at, .inside = {cursor.text, cursor.at + 2, behind - 1}};
   cursor.at = behind;
   if (is_mute_) return fields.begin(at);
-  const bool is_count = inside.peek() == '#' && inside.end > inside.at + 1;
-  if (is_count) ++inside.at;
-  const bool is_indirect = inside.peek() == '!' && inside.end > inside.at + 1;
-  if (is_indirect) ++inside.at;
-  std::string name;
-  while (is_name_letter(inside.peek())) name += (*inside.text)[inside.at++].value;
-  if (name.empty() && !inside.is_done()) name += (*inside.text)[inside.at++].value;
-  if (name == "@" || name == "*") return arguments(fields, is_quoted);
-  if (name.empty() || (!is_name_letter(name[0]) && name != "#" && name != "?"))
-    state_.fail(at, "${...} names no variable");
-  if (is_indirect && inside.peek() != '[') {
-    const ShellText target = state_.text_of(name, at);
+  if (!brace_head(reference)) return arguments(fields, is_quoted);
+  if (reference.is_indirect && reference.inside.peek() != '[') {
+    const ShellText target = state_.text_of(reference.name, at);
     if (first_unknown(target) != nullptr) return fields.expansion(target, is_quoted);
-    name = state_.string_of(target);
+    reference.name = state_.string_of(target);
+    if (reference.name.empty()) state_.fail(at, "${!...} names no variable");
   }
-  const ShellValue* value = state_.find(name);
-  std::string key = "0";
-  bool is_all = false;
-  if (inside.peek() == '[') {
-    const std::size_t next = behind_closing(*inside.text, inside.at, inside.end, state_);
-    const ShellText index = quoted(*inside.text, inside.at + 1, next - 1);
-    inside.at = next;
-    key = state_.string_of(index);
-    is_all = key == "@" || key == "*";
-    const bool is_name = value != nullptr && value->find(key) != nullptr;
-    if (!is_all && !is_name && !key.empty()) {
-      const ShellNumber number = evaluate(index, at, state_, false);
-      if (number.unknown >= 0) {
-        Letter letter = at;
-        letter.unknown = number.unknown;
-        return fields.expansion({letter}, is_quoted);
-      }
-      key = std::to_string(number.value);
-    }
-  }
-  if (is_all && is_count)
-    return fields.expansion(
-        letters_of(std::to_string(value == nullptr ? 0 : value->items.size()), at), is_quoted);
-  if (is_all && inside.is_done()) {
-    // An array that nothing sets is empty; so are its words.
-    if (value == nullptr) return fields.expansion({state_.unset_letter(name, at)}, is_quoted);
-    const ShellValue array = *value;
-    bool is_first = true;
-    for (const auto& [index, text] : array.items) {
-      state_.spend(text.size() + 1, at);
-      if (!std::exchange(is_first, false)) fields.split();
-      fields.expansion(is_indirect ? letters_of(index, at) : text, is_quoted);
-      if (is_quoted) fields.begin(text.empty() ? at : text.front());
-    }
-    return;
-  }
-  ShellText text;
-  bool is_set = false;
-  const bool is_number = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
-  const ShellText* item = value == nullptr ? nullptr : value->find(key);
-  if (item != nullptr) {
-    text = *item;
-    is_set = true;
-  } else if (is_number && name != "0" && name.size() < 4 &&
-             std::stoul(name) <= state_.arguments.size()) {
-    text = state_.arguments[std::stoul(name) - 1];
-    is_set = true;
-  }
-  if (is_count) {
-    if (!is_set) text = {state_.unset_letter(name, at)};
+  if (!brace_key(reference, fields, is_quoted)) return;
+  if (reference.is_all && (reference.is_count || reference.inside.is_done()))
+    return whole_array(reference, fields, is_quoted);
+  const ShellText* known = brace_value(reference);
+  const bool is_set = known != nullptr;
+  ShellText text = is_set ? *known : ShellText{};
+  if (reference.is_count) {
+    if (!is_set) text = {state_.unset_letter(reference.name, at)};
     if (const Letter* unknown = first_unknown(text)) return fields.expansion({*unknown}, is_quoted);
     return fields.expansion(letters_of(std::to_string(text.size()), at), is_quoted);
   }
-  text = operated(name, text, is_set, inside, at);
+  text = operated(reference.name, text, is_set, reference.inside, at);
   state_.spend(text.size(), at);
   if (is_quoted) fields.begin(at);
   fields.expansion(text, is_quoted);
@@ -438,100 +507,126 @@ ShellText ShellExpander::operand(ShellCursor& operation) {
   return std::move(fields.current_);
 }
 
+/// ${name:-text} and its like; nullopt where the operation is another.
+std::optional<ShellText> ShellExpander::defaulted(const std::string& name, const ShellText& value,
+                                                  bool is_set, ShellCursor& operation,
+                                                  const Letter& at) {
+  constexpr std::string_view kSigns = "-=+?";
+  const auto is_sign = [&](char c) {
+    return c != '\0' && kSigns.find(c) != std::string_view::npos;
+  };
+  const bool has_colon = operation.peek() == ':' && is_sign(operation.peek(1));
+  if (has_colon) ++operation.at;
+  const char op = operation.peek();
+  if (!is_sign(op)) return std::nullopt;
+  ++operation.at;
+  const bool is_there = is_set && !(has_colon && value.empty());
+  if (op == '+') return is_there ? operand(operation) : ShellText{};
+  if (is_there) return value;
+  if (op == '?') return ShellText{state_.unset_letter(name, at)};
+  ShellText text = operand(operation);
+  if (op == '=') state_.assign(name, ShellValue{{{"0", text}}});
+  return text;
+}
+
+/// # and % cut a pattern off the front or the end, ## and %% the longest that fits.
+ShellText ShellExpander::trimmed(const ShellText& value, ShellCursor& operation, const Letter& at) {
+  const char op = operation.peek();
+  const bool is_longest = operation.peek(1) == op;
+  operation.at += is_longest ? 2 : 1;
+  const std::string pattern = state_.string_of(operand(operation));
+  const std::string text = state_.string_of(value);
+  state_.spend(text.size() * (pattern.size() + 1), at);
+  for (std::size_t step = 0; step <= text.size(); ++step) {
+    const std::size_t length = is_longest ? text.size() - step : step;
+    if (op == '#' && matches_pattern(text.substr(0, length), pattern))
+      return slice(value, length, text.size());
+    if (op == '%' && matches_pattern(text.substr(text.size() - length), pattern))
+      return slice(value, 0, text.size() - length);
+  }
+  return value;
+}
+
+/// /old/new the first time, //old/new every time; of patterns, plain text.
+ShellText ShellExpander::replaced(const ShellText& value, ShellCursor& operation,
+                                  const Letter& at) {
+  const bool is_every = operation.peek(1) == '/';
+  operation.at += is_every ? 2 : 1;
+  std::size_t slash = operation.at;
+  while (slash < operation.end && (*operation.text)[slash].value != '/') ++slash;
+  ShellCursor before{operation.text, operation.at, slash};
+  const std::string pattern = state_.string_of(operand(before));
+  operation.at = std::min(slash + 1, operation.end);
+  const ShellText with = operand(operation);
+  const std::string text = state_.string_of(value);
+  ShellText out;
+  bool is_done = pattern.empty();
+  for (std::size_t i = 0; i < text.size();) {
+    if (!is_done && text.compare(i, pattern.size(), pattern) == 0) {
+      out.insert(out.end(), with.begin(), with.end());
+      state_.spend(with.size() + 1, at);
+      i += pattern.size();
+      is_done = !is_every;
+    } else {
+      out.push_back(value[i++]);
+    }
+  }
+  return out;
+}
+
+/// :begin:length, either counted from the end when negative.
+ShellText ShellExpander::part_of(const ShellText& value, ShellCursor& operation, const Letter& at) {
+  ++operation.at;
+  const std::string rest = state_.string_of(slice(*operation.text, operation.at, operation.end));
+  const std::size_t colon = rest.find(':');
+  const auto number = [&](std::string_view sum) {
+    return evaluate(letters_of(sum, at), at, state_, false).value;
+  };
+  const auto size = static_cast<std::int64_t>(value.size());
+  std::int64_t begin = number(rest.substr(0, colon));
+  if (begin < 0) begin = std::max<std::int64_t>(size + begin, 0);
+  begin = std::min(begin, size);
+  std::int64_t length = colon == std::string::npos ? size : number(rest.substr(colon + 1));
+  if (length < 0) length = std::max<std::int64_t>(size + length - begin, 0);
+  const std::int64_t end = begin + std::min(length, size - begin);
+  return slice(value, static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+}
+
+/// ^ and , change the case of the first letter, ^^ and ,, of all.
+ShellText in_other_case(ShellText text, const ShellCursor& operation) {
+  const char op = operation.peek();
+  const std::size_t count =
+      operation.peek(1) == op ? text.size() : std::min<std::size_t>(text.size(), 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto c = static_cast<unsigned char>(text[i].value);
+    text[i].value = static_cast<char>(op == '^' ? std::toupper(c) : std::tolower(c));
+  }
+  return text;
+}
+
 /// ${name OPERATION}, with the cursor behind the name.
 ShellText ShellExpander::operated(const std::string& name, const ShellText& value, bool is_set,
                                   ShellCursor& operation, const Letter& at) {
-  const bool has_colon =
-      operation.peek() == ':' &&
-      std::string_view("-=+?").find(operation.peek(1)) != std::string_view::npos &&
-      operation.peek(1) != '\0';
-  if (has_colon) ++operation.at;
-  const char op = operation.peek();
-  const bool is_there = is_set && !(has_colon && value.empty());
-  if (op == '-' || op == '=' || op == '+' || op == '?') {
-    ++operation.at;
-    if (op == '+') return is_there ? operand(operation) : ShellText{};
-    if (is_there) return value;
-    if (op == '?') return {state_.unset_letter(name, at)};
-    ShellText text = operand(operation);
-    if (op == '=') state_.assign(name, ShellValue{{{"0", text}}});
-    return text;
-  }
-  if (!is_set) {
-    if (name == "0") return letters_of(state_.file(), at);
-    return {state_.unset_letter(name, at)};
-  }
+  if (auto text = defaulted(name, value, is_set, operation, at)) return std::move(*text);
+  if (!is_set && name == "0") return letters_of(state_.file(), at);
+  if (!is_set) return {state_.unset_letter(name, at)};
   if (operation.is_done()) return value;
   if (const Letter* unknown = first_unknown(value)) return {*unknown};
-  const std::string text = state_.string_of(value);
-  const auto cut = [&](std::size_t begin, std::size_t end) {
-    return ShellText(value.begin() + static_cast<std::ptrdiff_t>(begin),
-                     value.begin() + static_cast<std::ptrdiff_t>(end));
-  };
-  if (op == '#' || op == '%') {
-    const bool is_longest = operation.peek(1) == op;
-    operation.at += is_longest ? 2 : 1;
-    const std::string pattern = state_.string_of(operand(operation));
-    state_.spend(text.size() * (pattern.size() + 1), at);
-    for (std::size_t step = 0; step <= text.size(); ++step) {
-      const std::size_t length = is_longest ? text.size() - step : step;
-      if (op == '#' && matches_pattern(text.substr(0, length), pattern))
-        return cut(length, text.size());
-      if (op == '%' && matches_pattern(text.substr(text.size() - length), pattern))
-        return cut(0, text.size() - length);
-    }
-    return value;
+  switch (const char op = operation.peek()) {
+    case '#':
+    case '%':
+      return trimmed(value, operation, at);
+    case '^':
+    case ',':
+      return in_other_case(value, operation);
+    case '/':
+      return replaced(value, operation, at);
+    case ':':
+      return part_of(value, operation, at);
+    default:
+      state_.fail(at, fmt::format("${{{}{}...}} is an expansion that is not read; write its value",
+                                  name, op));
   }
-  if (op == '^' || op == ',') {
-    const bool is_all = operation.peek(1) == op;
-    ShellText out = value;
-    for (std::size_t i = 0; i < (is_all ? out.size() : std::min<std::size_t>(out.size(), 1)); ++i) {
-      const auto c = static_cast<unsigned char>(out[i].value);
-      out[i].value = static_cast<char>(op == '^' ? std::toupper(c) : std::tolower(c));
-    }
-    return out;
-  }
-  if (op == '/') {
-    const bool is_every = operation.peek(1) == '/';
-    operation.at += is_every ? 2 : 1;
-    std::size_t slash = operation.at;
-    while (slash < operation.end && (*operation.text)[slash].value != '/') ++slash;
-    ShellCursor before{operation.text, operation.at, slash};
-    const std::string pattern = state_.string_of(operand(before));
-    operation.at = std::min(slash + 1, operation.end);
-    const ShellText with = operand(operation);
-    ShellText out;
-    bool is_done = pattern.empty();
-    for (std::size_t i = 0; i < text.size();) {
-      if (!is_done && text.compare(i, pattern.size(), pattern) == 0) {
-        out.insert(out.end(), with.begin(), with.end());
-        state_.spend(with.size() + 1, at);
-        i += pattern.size();
-        is_done = !is_every;
-      } else {
-        out.push_back(value[i++]);
-      }
-    }
-    return out;
-  }
-  if (op == ':') {
-    ++operation.at;
-    const std::string rest = stretch(*operation.text, operation.at, operation.end, state_);
-    const std::size_t colon = rest.find(':');
-    const auto number = [&](std::string_view sum) {
-      return evaluate(letters_of(sum, at), at, state_, false).value;
-    };
-    const auto size = static_cast<std::int64_t>(text.size());
-    std::int64_t begin = number(rest.substr(0, colon));
-    if (begin < 0) begin = std::max<std::int64_t>(size + begin, 0);
-    begin = std::min(begin, size);
-    std::int64_t length = colon == std::string::npos ? size : number(rest.substr(colon + 1));
-    if (length < 0) length = std::max<std::int64_t>(size + length - begin, 0);
-    const std::int64_t end = begin + std::min(length, size - begin);
-    return cut(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
-  }
-  state_.fail(
-      at, fmt::format("${{{}{}...}} is an expansion that is not read; write its value", name, op));
 }
 
 }  // namespace pipeledger

@@ -1,6 +1,7 @@
 // Words of a shell script: quotes, variables and what stands in ${...} and $(...).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,13 +50,24 @@ class ShellExpander {
   void single_quotes(ShellCursor& cursor, Fields& fields, bool has_escapes);
   void double_quotes(ShellCursor& cursor, Fields& fields);
   void dollar(ShellCursor& cursor, Fields& fields, bool is_quoted);
+  struct Braces;
   void braces(ShellCursor& cursor, Fields& fields, bool is_quoted);
+  bool brace_head(Braces& reference);
+  bool brace_key(Braces& reference, Fields& fields, bool is_quoted);
+  void whole_array(const Braces& reference, Fields& fields, bool is_quoted);
+  const ShellText* brace_value(const Braces& reference) const;
+  bool alternatives(ShellCursor& cursor, std::vector<ShellField>& fields);
   void command(ShellCursor& cursor, Fields& fields, bool is_quoted, std::size_t begin,
                std::size_t end, std::size_t next);
   void named(const std::string& name, const Letter& at, Fields& fields, bool is_quoted);
   void arguments(Fields& fields, bool is_quoted);
   ShellText operated(const std::string& name, const ShellText& value, bool is_set,
                      ShellCursor& operation, const Letter& at);
+  std::optional<ShellText> defaulted(const std::string& name, const ShellText& value, bool is_set,
+                                     ShellCursor& operation, const Letter& at);
+  ShellText trimmed(const ShellText& value, ShellCursor& operation, const Letter& at);
+  ShellText replaced(const ShellText& value, ShellCursor& operation, const Letter& at);
+  ShellText part_of(const ShellText& value, ShellCursor& operation, const Letter& at);
   ShellText operand(ShellCursor& operation);
 
   ShellState& state_;

@@ -149,6 +149,66 @@ TEST(Shell, SaysWhatIsNoCommand) {
   EXPECT_EQ(problem_of("go $((1/0))"), "x.sh:1:4: \"1/0\" divides by zero");
 }
 
+TEST(Shell, ProgramsWhoseWorkIsWorkedOut) {
+  EXPECT_EQ(commands_of("F=/a/b/run.tar.gz; A=\"x=1\"; N=4\n"
+                        "go $(basename $F) $(basename $F .gz) $(dirname $F) $(dirname run) "
+                        "$(echo $A | cut -f2 -d=) $(echo $A | cut -d= -f1 | tr a-z A-Z) "
+                        "$(seq -s , 1 3) $(wc -w <<< \"a b  c\") $(echo a.b | sed 's/\\./-/g') "
+                        "$(echo \"q w e\" | awk '{print $2}') $(bc <<< \"scale=2; ($N + 1) / 3\") "
+                        "$(printf '%03d' $N) $(echo \"3 1 2\" | tr ' ' '\\n' | sort | tail -n 1) "
+                        "`expr $N + 1`\n"),
+            "[go][run.tar.gz][run.tar][/a/b][.][1][X][1,2,3][3][a-b][w][1.66][004][3][5]\n");
+}
+
+TEST(Shell, ASubstitutionIsAShellOfItsOwn) {
+  EXPECT_EQ(commands_of("join_by() { local IFS=$1; shift; echo \"$*\"; }\n"
+                        "size() { if [ \"$1\" = 7B ]; then echo 32; else echo 80; fi; }\n"
+                        "N=1\n"
+                        "L=$(N=2; size 7B)\n"
+                        "go $L $N $([ $N = 1 ] && echo yes || echo no) $(eval echo {1..3}) "
+                        "$(echo one; echo two | tr o 0)\n"),
+            "[go][32][1][yes][1][2][3][one][tw0]\n");
+}
+
+TEST(Shell, WhatOnlyARunTellsStaysUnknown) {
+  for (const char* text :
+       {"nvidia-smi -L | wc -l", "cat hosts | wc -l", "cut -f1 hosts", "sed 's/a\\+/b/' <<< aa",
+        "echo $UNSET | cut -c1", "date +%s", "printf %x 3", "wc -w < hosts", "pwd | cut -c1"}) {
+    const ShellScript script = run(fmt::format("go $({})\n", text));
+    ASSERT_EQ(script.commands.size(), 1u) << text;
+    ASSERT_TRUE(script.commands[0].words[1].unknown) << text;
+    EXPECT_EQ(script.commands[0].words[1].unknown->why,
+              fmt::format("the output of \"{}\" (line 1)", text));
+  }
+}
+
+TEST(Shell, BracesAreAWordForEach) {
+  EXPECT_EQ(commands_of("go {1..3} a{x,y}b {3..1} {a} ${A:-{}} {1..x}\n"),
+            "[go][1][2][3][axb][ayb][3][2][1][{a}][{}][{1..x}]\n");
+}
+
+TEST(Shell, ArgumentsOfTheScriptAreItsNumbers) {
+  const ShellScript script = run_shell("shift; go $1 ${2:-none} $#\n", "x.sh", {}, {}, {"a", "7B"});
+  EXPECT_EQ(script.commands[0].words[1].text, "7B");
+  EXPECT_EQ(script.commands[0].words[2].text, "none");
+  EXPECT_EQ(script.commands[0].words[3].text, "1");
+}
+
+TEST(Shell, AnExitOverWhatIsNotSetIsPassedOver) {
+  EXPECT_EQ(commands_of("if [ -z \"$DATA\" ]; then echo set it; exit 1; fi\n"
+                        "[[ -z $MORE ]] && exit 2\n"
+                        "case $SIZE in 7B) N=1;; *) exit 1;; esac\n"
+                        "go on\nif [ 1 = 1 ]; then exit 1; fi\nnot me\n"),
+            "[go][on]\n");
+  EXPECT_EQ(commands_of("if [ -z \"$DATA\" ]; then exit 0; fi\nnot me\n"), "");
+}
+
+TEST(Shell, AScriptInSingleQuotesIsRunWithTheVariables) {
+  EXPECT_EQ(commands_of("export L='run --nodes 2' CMD='train.py --layers 4'\n"
+                        "srun -N 2 bash -c '$L --rank $RANK $CMD'"),
+            "[run][--nodes][2][--rank][$RANK][train.py][--layers][4]\n");
+}
+
 TEST(Shell, HostileScriptsEnd) {
   std::string doubling = "A=xxxxxxxx\n";
   for (int i = 0; i < 40; ++i) doubling += "A=$A$A\n";
