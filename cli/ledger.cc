@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/in_flight.h"
 #include "cli/options.h"
-#include "ledger/overheads.h"
 #include "ledger/report.h"
 
 namespace pipeledger {
@@ -59,11 +58,11 @@ std::string result(const Options& options, const Scenario& scenario) {
   const bool json = options.format == "json";
   if (options.axes) return axes(options, scenario);
   if (options.sensitivity) return json ? sensitivity_json(scenario) : sensitivity_text(scenario);
-  const LedgerReport told = report(options, scenario);
-  if (json) return to_json(told);
+  LedgerReport told = report(options, scenario);
   // The other conventions print what their sources do.
-  const bool is_ours = convention_of(options, scenario) == Convention::exact;
-  return to_text(told) + (is_ours ? to_text(card_budget(scenario, Rank{0})) : "");
+  if (convention_of(options, scenario) == Convention::exact)
+    told.card = card_budget(scenario, Rank{0});
+  return json ? to_json(told) : to_text(told);
 }
 
 /// A flag that nothing would read.

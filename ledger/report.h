@@ -8,6 +8,7 @@
 
 #include "ledger/conventions.h"
 #include "ledger/ledger.h"
+#include "ledger/overheads.h"
 #include "ledger/side_by_side.h"
 
 namespace pipeledger {
@@ -53,6 +54,7 @@ struct LedgerReport {
   std::vector<SavedTensor> embedding, head;
   std::vector<LayerTensors> layers;        // a kind of layer each
   std::optional<SideBySide> side_by_side;  // told in the conventions' place
+  std::optional<CardBudget> card;          // of the first rank, told behind them
 };
 
 /// Prices the scenario under each of the conventions. Throws InputError when the layers cannot be

@@ -214,6 +214,35 @@ Json to_json(const SideBySide& table) {
   return {{"conventions", std::move(columns)}, {"microbatches_in_flight", std::move(ranks)}};
 }
 
+Json to_json(const Overhead& overhead) {
+  return {{"name", overhead.name},
+          {"low_bytes", overhead.low.value()},
+          {"typical_bytes", overhead.typical.value()},
+          {"high_bytes", overhead.high.value()},
+          {"source", overhead.source}};
+}
+
+Json to_json(const std::vector<Overhead>& overheads) {
+  Json list = Json::array();
+  for (const Overhead& each : overheads) list.push_back(to_json(each));
+  return list;
+}
+
+Json to_json(const CardBudget& card) {
+  Json others = Json::array();
+  for (const OtherStep& step : card.others)
+    others.push_back({{"name", step.name},
+                      {"difference_bytes", step.difference.value()},
+                      {"source", step.source}});
+  return {{"gpu", card.gpu},
+          {"capacity_bytes", card.capacity.value()},
+          {"outside", to_json(card.outside)},
+          {"allocator_slack", to_json(card.slack)},
+          {"framework_buffers", to_json(card.buffers)},
+          {"left_for_tensors", to_json(card.left)},
+          {"other_steps", std::move(others)}};
+}
+
 }  // namespace
 
 std::string to_json(const LedgerReport& report) {
@@ -230,6 +259,7 @@ std::string to_json(const LedgerReport& report) {
                {"embedding_tensors", to_json(report.embedding, precision)},
                {"head_tensors", to_json(report.head, precision)}};
   if (report.side_by_side) json["side_by_side"] = to_json(*report.side_by_side);
+  if (report.card) json["card"] = to_json(*report.card);
   return json.dump(2) + "\n";
 }
 

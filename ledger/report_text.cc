@@ -166,11 +166,13 @@ std::string convention_text(const LedgerReport& report, Convention convention) {
 }  // namespace
 
 std::string to_text(const LedgerReport& report) {
-  if (report.side_by_side) return heading(report.scenario) + "\n" + to_text(*report.side_by_side);
+  const std::string card = report.card ? to_text(*report.card) : "";
+  if (report.side_by_side)
+    return heading(report.scenario) + "\n" + to_text(*report.side_by_side) + card;
   std::string text;
   for (const ConventionReport& each : report.conventions)
     text += convention_text(report, each.convention);
-  return text;
+  return text + card;
 }
 
 }  // namespace pipeledger

@@ -30,6 +30,27 @@ constexpr std::array kPresets = {
       untie_embeddings_and_output_weights: true add_bias_linear: false
       hidden_dropout: 0 attention_dropout: 0
     )"},
+    // Llama 4: the text models of the config.json files of Llama-4-Scout-17B-16E and
+    // Llama-4-Maverick-17B-128E; every second layer of Maverick has experts. Left out: the vision
+    // tower, the norms of queries and keys (without weights), attention in chunks of 8,192.
+    Preset{"llama4-scout", R"(
+      num_layers: 48 hidden_size: 5120 ffn_hidden_size: 16384 num_attention_heads: 40
+      num_query_groups: 8 vocab_size: 202048 max_position_embeddings: 10485760
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 16 moe_ffn_hidden_size: 8192 moe_router_topk: 1
+      moe_shared_expert_intermediate_size: 8192
+    )"},
+    Preset{"llama4-maverick", R"(
+      num_layers: 48 hidden_size: 5120 ffn_hidden_size: 16384 num_attention_heads: 40
+      num_query_groups: 8 vocab_size: 202048 max_position_embeddings: 1048576
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: false
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 128 moe_layer_freq: '([0,1]*24)' moe_ffn_hidden_size: 8192 moe_router_topk: 1
+      moe_shared_expert_intermediate_size: 8192
+    )"},
     // Llama 2: Touvron et al. 2023, and the models' config.json.
     Preset{"llama2-7b", R"(
       num_layers: 32 hidden_size: 4096 ffn_hidden_size: 11008 num_attention_heads: 32
@@ -185,6 +206,25 @@ constexpr std::array kPresets = {
       num_experts: 384 moe_layer_freq: '([0]*1+[1]*60)' moe_ffn_hidden_size: 2048
       moe_router_topk: 8 moe_router_enable_expert_bias: true
       moe_shared_expert_intermediate_size: 2048
+    )"},
+    // gpt-oss: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card", table 1, and the config.json
+    // files. Left out: a bias of each head in the softmax (attention sinks), and that every second
+    // layer attends to the last 128 tokens alone, which is counted as the whole.
+    Preset{"gpt-oss-20b", R"(
+      num_layers: 24 hidden_size: 2880 ffn_hidden_size: 2880 num_attention_heads: 64
+      num_query_groups: 8 kv_channels: 64 vocab_size: 201088 max_position_embeddings: 131072
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: true
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 32 moe_ffn_hidden_size: 2880 moe_router_topk: 4
+    )"},
+    Preset{"gpt-oss-120b", R"(
+      num_layers: 36 hidden_size: 2880 ffn_hidden_size: 2880 num_attention_heads: 64
+      num_query_groups: 8 kv_channels: 64 vocab_size: 201088 max_position_embeddings: 131072
+      position_embedding_type: rope swiglu: true normalization: RMSNorm
+      untie_embeddings_and_output_weights: true add_bias_linear: true
+      hidden_dropout: 0 attention_dropout: 0
+      num_experts: 128 moe_ffn_hidden_size: 2880 moe_router_topk: 4
     )"},
     // GPT-NeoX-20B: Black et al. 2022, table 1, and the model's config.json, whose embedding has
     // 50,432 rows (50,257 tokens, padded by its authors).

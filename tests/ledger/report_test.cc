@@ -49,6 +49,29 @@ TEST(LedgerReport, JsonTellsTheBytesOfEveryConvention) {
   EXPECT_EQ(json["layer_tensors"]["dense"].size(), layer_tensors(report.scenario).size());
 }
 
+TEST(LedgerReport, JsonTellsTheCardToTheByteOfTheTable) {
+  Scenario scenario = testing::source_000();
+  scenario.cluster.gpu.memory = Bytes(85'520'809'984);  // an H100 of 80 GB
+  LedgerReport report = describe(scenario, {Convention::exact});
+  EXPECT_FALSE(nlohmann::json::parse(to_json(report)).contains("card"));
+  const CardBudget card = card_budget(report.scenario, Rank{0});
+  report.card = card;
+  EXPECT_NE(to_text(report).find(to_text(card)), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(to_json(report))["card"];
+  EXPECT_EQ(json["capacity_bytes"], report.scenario.cluster.gpu.memory.value());
+  const auto sum = [&](const char* bytes) {
+    std::int64_t all = json["allocator_slack"][bytes];
+    for (const char* list : {"outside", "framework_buffers"})
+      for (const nlohmann::json& line : json[list]) all += line[bytes].get<std::int64_t>();
+    return all;
+  };
+  EXPECT_EQ(json["left_for_tensors"]["typical_bytes"],
+            json["capacity_bytes"].get<std::int64_t>() - sum("typical_bytes"));
+  EXPECT_EQ(json["outside"].size(), card.outside.size());
+  EXPECT_EQ(json["other_steps"].size(), card.others.size());
+  EXPECT_LT(json["other_steps"][0]["difference_bytes"], 0);
+}
+
 TEST(LedgerReport, AConventionIsNamedWithADashOrAnUnderscore) {
   EXPECT_EQ(parse_convention("train_ledger"), Convention::train_ledger);
   for (const char* word : kNames) EXPECT_EQ(name(parse_convention(word)), word);

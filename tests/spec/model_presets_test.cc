@@ -54,6 +54,24 @@ TEST(ModelPresets, DeepSeekV3WithAndWithoutItsMtpLayer) {
   EXPECT_EQ(with_mtp - count(scenario), layer + 2 * 7168LL * 7168 + 3 * 7168);
 }
 
+// 108,641,793,536 and 401,583,781,376 parameters in the published files. 871,932,416 are the vision
+// part's: 34 layers of 1,408 (809,467,648), patches, positions, class token and norms (1,647,360),
+// an adapter of 5,632 x 4,096 + 4,096^2, and the projection of 4,096 x 5,120.
+TEST(ModelPresets, Llama4WithoutItsVisionTower) {
+  const std::int64_t layer = 4 * 1408LL * 1408 + 2 * 1408 * 5632 + 9 * 1408 + 5632;
+  const std::int64_t vision = 34 * layer + 3 * 14 * 14 * 1408 + 577 * 1408 + 5 * 1408 +
+                              5632 * 4096 + 4096 * 4096 + 4096 * 5120;
+  EXPECT_EQ(vision, 871'932'416);
+  EXPECT_EQ(count(scenario_of("llama4-scout")) + vision, 108'641'793'536);
+  EXPECT_EQ(count(scenario_of("llama4-maverick")) + vision, 401'583'781'376);
+}
+
+// "20.91B" and "116.83B" in the model card; a sink for each head of a layer is not counted.
+TEST(ModelPresets, GptOssWithoutItsSinks) {
+  EXPECT_EQ(count(scenario_of("gpt-oss-20b")) + 24 * 64, 20'914'757'184);
+  EXPECT_EQ(count(scenario_of("gpt-oss-120b")) + 36 * 64, 116'829'156'672);
+}
+
 TEST(ModelPresets, EveryOneIsWhole) {
   for (const Preset& preset : model_presets()) {
     const Scenario scenario = scenario_of(preset.name);
