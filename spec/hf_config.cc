@@ -22,7 +22,7 @@ constexpr int kMostLayers = 10000;  // as the schema has it
 
 /// What the modelling code of one family fixes and config.json does not say.
 /// Sources: transformers, models/{llama,mistral,mixtral,qwen2,qwen2_moe,qwen3,qwen3_moe,
-/// deepseek_v2,deepseek_v3,gpt_neox}/modeling_*.py and configuration_*.py.
+/// deepseek_v2,deepseek_v3,gpt_oss,gpt_neox}/modeling_*.py and configuration_*.py.
 enum class Experts { none, mixtral, qwen, deepseek };
 
 struct Family {
@@ -57,6 +57,9 @@ constexpr std::array kFamilies = {
            "attention_dropout", "", Experts::deepseek, true},
     Family{"DeepseekV3ForCausalLM", "deepseek_v3", true, "attention_bias", false, true,
            "attention_dropout", "", Experts::deepseek, true},
+    // Biases in every linear layer, the experts' too; sinks are not counted.
+    Family{"GptOssForCausalLM", "gpt_oss", true, "attention_bias", true, true, "attention_dropout",
+           "", Experts::mixtral},
     // Biases in every linear layer but the output head.
     Family{"GPTNeoXForCausalLM", "gpt_neox", false, "attention_bias", true, true,
            "attention_dropout", "hidden_dropout"},
@@ -221,8 +224,8 @@ void set_biases(Config& config, const Family& family, proto::Model& model) {
                                 ? family.default_qkv_bias
                                 : config.flag(family.qkv_bias_key, family.default_qkv_bias);
   const bool is_llama = family.model_type == "llama";
-  const bool is_neox = family.model_type == "gpt_neox";
-  const bool has_mlp_bias = is_llama ? config.flag("mlp_bias", false) : is_neox;
+  const bool is_biased = family.model_type == "gpt_neox" || family.model_type == "gpt_oss";
+  const bool has_mlp_bias = is_llama ? config.flag("mlp_bias", false) : is_biased;
   const bool has_output_bias = has_qkv_bias && family.has_output_bias;
   if (has_output_bias != has_mlp_bias)
     config.problem(is_llama ? "mlp_bias" : family.qkv_bias_key,

@@ -151,32 +151,34 @@ class ShellExpander::Fields {
 
 namespace {
 
-/// 1..8 as its numbers, a,b as its parts; empty when it is neither.
+std::vector<std::string> split_at(const std::string& text, std::string_view mark) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t at; (at = text.find(mark, begin)) != std::string::npos; begin = at + mark.size())
+    parts.push_back(text.substr(begin, at - begin));
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+/// 1..8 and 0..100..20 as their numbers, a,b as its parts; empty when it is neither.
 std::vector<std::string> brace_items(const std::string& inside) {
+  const std::vector<std::string> bounds = split_at(inside, "..");
+  std::vector<int> numbers;
+  for (const std::string& bound : bounds) {
+    const bool is_number = !bound.empty() && bound.size() < 7 &&
+                           bound.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number) numbers.push_back(std::stoi(bound));
+  }
+  const bool is_sequence = numbers.size() == bounds.size() && (bounds.size() | 1) == 3;
+  if (!is_sequence)
+    return inside.find(',') == std::string::npos ? std::vector<std::string>{}
+                                                 : split_at(inside, ",");
+  const int step = std::max(numbers.size() == 3 ? numbers[2] : 1, 1);
+  if (std::abs(numbers[1] - numbers[0]) / step > 10'000) return {};
   std::vector<std::string> items;
-  const std::size_t dots = inside.find("..");
-  if (dots != std::string::npos) {
-    const auto number = [](const std::string& text) -> std::optional<int> {
-      const bool is_number = !text.empty() && text.size() < 7 &&
-                             text.find_first_not_of("0123456789") == std::string::npos;
-      return is_number ? std::optional(std::stoi(text)) : std::nullopt;
-    };
-    const auto first = number(inside.substr(0, dots)), last = number(inside.substr(dots + 2));
-    if (!first || !last || std::abs(*last - *first) > 10'000) return {};
-    for (int i = *first;; i += *first < *last ? 1 : -1) {
-      items.push_back(std::to_string(i));
-      if (i == *last) return items;
-    }
-  }
-  if (inside.find(',') == std::string::npos) return {};
-  items.emplace_back();
-  for (const char c : inside) {
-    if (c == ',') {
-      items.emplace_back();
-    } else {
-      items.back() += c;
-    }
-  }
+  const int sign = numbers[0] <= numbers[1] ? 1 : -1;
+  for (int i = numbers[0]; sign * (numbers[1] - i) >= 0; i += sign * step)
+    items.push_back(std::to_string(i));
   return items;
 }
 

@@ -75,6 +75,16 @@ TEST(HfConfig, MixtralHasExpertsInEveryLayer) {
                preset("mixtral-8x7b"));
 }
 
+TEST(HfConfig, GptOssHasBiasesEverywhere) {
+  expect_equal(read(R"({"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",
+    "attention_bias": true, "attention_dropout": 0.0, "head_dim": 64, "hidden_act": "silu",
+    "hidden_size": 2880, "intermediate_size": 2880, "max_position_embeddings": 131072,
+    "num_attention_heads": 64, "num_experts_per_tok": 4, "num_hidden_layers": 24,
+    "num_key_value_heads": 8, "num_local_experts": 32, "sliding_window": 128,
+    "tie_word_embeddings": false, "vocab_size": 201088})"),
+               preset("gpt-oss-20b"));
+}
+
 TEST(HfConfig, Qwen3HasNormsOfQueryAndKey) {
   expect_equal(read(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
     "attention_bias": false, "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu",
@@ -163,7 +173,7 @@ TEST(HfConfig, AnUnknownArchitectureListsWhatIsKnown) {
   const std::string known =
       "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, MixtralForCausalLM, "
       "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, DeepseekV2ForCausalLM, "
-      "DeepseekV3ForCausalLM, GPTNeoXForCausalLM";
+      "DeepseekV3ForCausalLM, GptOssForCausalLM, GPTNeoXForCausalLM";
   EXPECT_EQ(problems_of(R"({"architectures": ["GemmaForCausalLM"]})"),
             "config.json: architectures: \"GemmaForCausalLM\" is not modelled; one of: " + known);
   EXPECT_EQ(problems_of("{}"),

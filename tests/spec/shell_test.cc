@@ -183,8 +183,8 @@ TEST(Shell, WhatOnlyARunTellsStaysUnknown) {
 }
 
 TEST(Shell, BracesAreAWordForEach) {
-  EXPECT_EQ(commands_of("go {1..3} a{x,y}b {3..1} {a} ${A:-{}} {1..x}\n"),
-            "[go][1][2][3][axb][ayb][3][2][1][{a}][{}][{1..x}]\n");
+  EXPECT_EQ(commands_of("go {1..3} a{x,y}b {3..1} {a} ${A:-{}} {1..x} {0..5..2} {9..1..4}\n"),
+            "[go][1][2][3][axb][ayb][3][2][1][{a}][{}][{1..x}][0][2][4][9][5][1]\n");
 }
 
 TEST(Shell, ArgumentsOfTheScriptAreItsNumbers) {
