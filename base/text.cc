@@ -8,7 +8,10 @@
 namespace pipeledger {
 namespace {
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+/// Letters to change, add or drop; `limit` where it is not less.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  const std::size_t longer = std::max(a.size(), b.size());
+  if (longer - std::min(a.size(), b.size()) >= limit) return limit;
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -19,6 +22,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
       diagonal = row[j + 1];
       row[j + 1] = std::min({substitution, row[j] + 1, row[j + 1] + 1});
     }
+    // A distance grows from row to row.
+    if (*std::min_element(row.begin(), row.end()) >= limit) return limit;
   }
   return row.back();
 }
@@ -47,7 +52,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(word, candidate, best_distance);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;
