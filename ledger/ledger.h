@@ -276,6 +276,20 @@ Bytes tied_embedding_gradient_bytes(const Scenario& scenario);
 Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank);
 Bytes optimizer_step_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks);
 
+/// What one rank's host does for its optimizer step (optimizer_cpu_offload): the gradients that
+/// come, the parameters that go, and the bytes it reads and writes: 28 an element for Adam in fp32,
+/// and each conversion from or to 16 bits, which the host makes.
+struct HostOptimizerStep {
+  Bytes gradients{};
+  Bytes parameters{};
+  Bytes touched{};
+  /// Tensors, which overlap_cpu_optimizer_d2h_h2d copies and updates one by one: of the rank's
+  /// parameters the share that its optimizer's shard and the fraction leave.
+  std::int64_t num_tensors = 1;
+};
+HostOptimizerStep host_optimizer_step(const Scenario& scenario,
+                                      const std::vector<StageLayout>& chunks);
+
 /// Model flops of one step over the whole world: Megatron's num_floating_point_operations, and
 /// those of a vision tower, which it does not know. What is frozen needs no gradients.
 Flops model_flops_per_step(const Scenario& scenario);

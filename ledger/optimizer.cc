@@ -1,5 +1,8 @@
 #include "ledger/optimizer.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "ledger/buffers.h"
 #include "ledger/shape.h"
 #include "ledger/state.h"
@@ -12,7 +15,7 @@ constexpr std::int64_t kFp32 = 4;
 std::int64_t main_param_bytes(const Scenario& scenario) {
   const Train& train = scenario.train;
   if (train.precision == Precision::fp32 || train.ddp_impl == DdpImpl::torch_fsdp2) return 0;
-  if (!train.use_precision_aware_optimizer) return kFp32;
+  if (!train.use_precision_aware_optimizer || train.optimizer_offload_fraction > 0) return kFp32;
   const Dtype type = train.optimizer_dtypes.main_params;
   const bool remainders = type == Dtype::fp32 && train.precision == Precision::bf16 &&
                           !(train.fp8 && train.fp8->param_gather);
@@ -22,7 +25,7 @@ std::int64_t main_param_bytes(const Scenario& scenario) {
 std::int64_t moment_bytes(const Train& train, bool matrix) {
   switch (train.optimizer) {
     case Optimizer::adam:
-      return train.use_precision_aware_optimizer
+      return train.use_precision_aware_optimizer && train.optimizer_offload_fraction == 0
                  ? element_bytes(train.optimizer_dtypes.exp_avg) +
                        element_bytes(train.optimizer_dtypes.exp_avg_sq)
                  : 2 * kFp32;
@@ -83,6 +86,31 @@ Bytes optimizer_step_bytes(const Scenario& scenario, Rank rank) {
 
 Bytes optimizer_step_bytes(const Scenario& scenario, const std::vector<StageLayout>& chunks) {
   return step_bytes(scenario, optimizer_elements(scenario, chunks));
+}
+
+HostOptimizerStep host_optimizer_step(const Scenario& scenario,
+                                      const std::vector<StageLayout>& chunks) {
+  // Adam reads gradient, parameter and two moments, and writes the last three.
+  constexpr std::int64_t kAdam = 7 * kFp32;
+  const Train& train = scenario.train;
+  if (train.optimizer_offload_fraction == 0) return {};
+  const std::int64_t numel = optimizer_elements(scenario, chunks).on_host;
+  const std::int64_t gradient = stored_gradient_bytes(scenario);
+  const std::int64_t weight = stored_element_bytes(scenario);
+  const auto conversion = [](std::int64_t element) {
+    return element == kFp32 ? 0 : element + kFp32;
+  };
+  HostOptimizerStep step{
+      .gradients = Bytes(numel * gradient),
+      .parameters = Bytes(numel * weight),
+      .touched = Bytes(numel * (kAdam + conversion(gradient) + conversion(weight)))};
+  if (!train.overlap_cpu_optimizer_d2h_h2d) return step;
+  std::size_t all = 0;
+  for (const StageLayout& chunk : chunks) all += parameters(scenario, chunk).size();
+  const int ways = cuts(scenario).optimizer ? scenario.parallel.data_context_parallel_size() : 1;
+  const double share = train.optimizer_offload_fraction / ways;
+  step.num_tensors = std::max<std::int64_t>(1, std::llround(static_cast<double>(all) * share));
+  return step;
 }
 
 }  // namespace pipeledger

@@ -22,6 +22,12 @@ struct OptimizerElement {
 /// of torch_fsdp2, have no main parameter.
 OptimizerElement optimizer_element(const Scenario& scenario, bool matrix);
 
+/// What Megatron's HybridDeviceOptimizer keeps in pinned host memory of an element that it
+/// offloads: parameter, two moments and the gradient that updates them, all fp32
+/// (hybrid_optimizer.py). What it leaves on the GPU has an fp32 main parameter and fp32 moments,
+/// whatever the precision-aware types say.
+inline constexpr std::int64_t kHostOptimizerBytes = 16;
+
 /// Bytes of a weight element as it is kept from step to step: torch_fsdp2 shards fp32 parameters.
 std::int64_t stored_element_bytes(const Scenario& scenario);
 /// The same of a gradient.

@@ -69,8 +69,7 @@ void add_chunk(const Scenario& scenario, const Buffers& buffers, const StageLayo
     state.gradients += Bytes((cut.gradients ? size.largest : size.padded) * gradient);
     const Updated elements = updated(scenario, key, size);
     state.optimizer += Bytes(elements.matrices * matrix.total() + elements.others * other.total());
-    // The host keeps an fp32 parameter, and gets the gradient to update it with.
-    state.host_optimizer += Bytes(elements.on_host * (4 + other.moments + gradient));
+    state.host_optimizer += Bytes(elements.on_host * kHostOptimizerBytes);
   }
   state.weights += expert_bias_bytes(scenario, stage);
   if (!cut.weights) state.fp8_weights += fp8_weight_bytes(scenario, buffers.num_linear(stage));
@@ -139,6 +138,7 @@ OptimizerElements optimizer_elements(const Scenario& scenario,
       const Updated elements = updated(scenario, buffer_key(i), chunk[i]);
       sum.matrices += elements.matrices;
       sum.others += elements.others;
+      sum.on_host += elements.on_host;
     }
   }
   return sum;

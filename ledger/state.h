@@ -23,6 +23,7 @@ Cuts cuts(const Scenario& scenario);
 struct OptimizerElements {
   std::int64_t matrices = 0;  // Muon's; with other optimizers all count as others
   std::int64_t others = 0;
+  std::int64_t on_host = 0;  // that the host updates instead
 };
 OptimizerElements optimizer_elements(const Scenario& scenario, Rank rank);
 OptimizerElements optimizer_elements(const Scenario& scenario,

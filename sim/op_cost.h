@@ -15,6 +15,13 @@ namespace pipeledger {
 /// memory rate.
 Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision);
 
+/// The optimizer step of a rank that holds these chunks: on the GPU bound by memory bandwidth, or
+/// as measured (sim.optimizer_ms). What is offloaded (Megatron's HybridDeviceOptimizer) goes to the
+/// host first; the host's step runs beside the GPU's, bound by the host's memory bandwidth; then
+/// parameters come back. With overlap_cpu_optimizer_d2h_h2d the three run as a pipeline over equal
+/// tensors, beside the GPU's step, and parameters come back when that is over.
+OptimizerTimes optimizer_times(const Scenario& scenario, const std::vector<StageLayout>& chunks);
+
 /// The groups of one GPU that its ops' communication runs over.
 struct OpGroups {
   GpuGroup tensor, context, expert, expert_tensor, tensor_expert;

@@ -92,6 +92,15 @@ BufferMoves buffer_moves(const Plan& plan, const Op& op) {
   return moves;
 }
 
+std::array<OptimizerSpan, 3> optimizer_spans(const RankPlan& rank, Seconds begin, Seconds end) {
+  const Seconds own = begin + rank.optimizer.before;
+  // To the nanosecond the same, without a host.
+  const Seconds done = rank.optimizer.after == Seconds{} ? end : own + rank.optimizer.on_gpu;
+  return {{{SpanKind::exposed_host, begin, own},
+           {SpanKind::optimizer, own, done},
+           {SpanKind::exposed_host, done, end}}};
+}
+
 void throw_deadlock(const Plan& plan, const std::vector<std::size_t>& next) {
   std::string text = "the ranks wait for each other:";
   for (std::size_t rank = 0; rank < next.size(); ++rank) {

@@ -13,6 +13,7 @@
 #include "schedules/schedule.h"
 #include "sim/engine.h"
 #include "sim/program.h"
+#include "trace/step_trace.h"
 
 namespace pipeledger {
 
@@ -85,9 +86,16 @@ enum class OutputRelease {
   with_backward,  // as its backward ends
 };
 
+/// A rank's optimizer step: on the GPU, and what it waits for of its host before and after.
+struct OptimizerTimes {
+  Seconds before{}, on_gpu{}, after{};
+
+  Seconds total() const { return before + on_gpu + after; }
+};
+
 struct RankPlan {
   std::array<Bytes, kNumCategories> resident{};
-  Seconds optimizer_time{};
+  OptimizerTimes optimizer;
 };
 
 struct Plan {
@@ -181,6 +189,13 @@ struct BufferMoves {
   Bytes freed_at_begin{}, freed_at_end{}, born_at_end{};
 };
 BufferMoves buffer_moves(const Plan& plan, const Op& op);
+
+/// The spans of a rank's optimizer step: the waits for its host, and its own work between them.
+struct OptimizerSpan {
+  SpanKind kind{};
+  Seconds begin{}, end{};
+};
+std::array<OptimizerSpan, 3> optimizer_spans(const RankPlan& rank, Seconds begin, Seconds end);
 
 /// Throws RunError: the ranks wait for each other. `next`: the instruction each rank is at, by
 /// rank; one past its last: it is done.

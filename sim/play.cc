@@ -761,7 +761,10 @@ bool Play::close(std::size_t number) {
       return false;
     case Closing::optimizer:
       if (player.replica == 0) {
-        recorder_.span(player.rank, SpanKind::optimizer, player.since, engine_.now());
+        for (const auto& [kind, begin, end] :
+             optimizer_spans(plan_.ranks[player.rank.index()], player.since, engine_.now())) {
+          recorder_.span(player.rank, kind, begin, end);
+        }
         recorder_.free_created_gradients(player.rank, engine_.now());
       }
       player.closing = Closing::param_sync;
@@ -797,7 +800,7 @@ void Play::step_optimizer(std::size_t number) {
   Player& player = players_[number];
   player.state = Player::State::busy;
   player.since = engine_.now();
-  engine_.start_timer(plan_.ranks[player.rank.index()].optimizer_time,
+  engine_.start_timer(plan_.ranks[player.rank.index()].optimizer.total(),
                       token(TokenKind::optimizer, number));
 }
 

@@ -196,7 +196,10 @@ class Replay {
       const Seconds until = std::max({now_, timing_.tied[0].end, timing_.tied[1].end});
       if (until > now_) wait(SpanKind::exposed_grad_sync, until);
     }
-    sink_.span(SpanKind::optimizer, times.optimizer_begin, times.optimizer_end);
+    for (const auto& [kind, begin, end] :
+         optimizer_spans(plan_.ranks[rank_.index()], times.optimizer_begin, times.optimizer_end)) {
+      sink_.span(kind, begin, end);
+    }
     sink_.free_created_gradients(times.optimizer_end);
     now_ = times.optimizer_end;
     if (!plan_.overlap_param_gather) {

@@ -119,9 +119,7 @@ RankPlan make_rank(const Scenario& scenario, const Schedule& schedule,
     plan.resident[static_cast<std::size_t>(Category::workspace)] =
         total(persistent_buffers(scenario, chunks));
   }
-  const Gpu& gpu = scenario.cluster.gpu;
-  plan.optimizer_time = scenario.sim.optimizer_time.value_or(
-      optimizer_step_bytes(scenario, chunks) / (gpu.memory_bandwidth * gpu.memory_efficiency));
+  plan.optimizer = optimizer_times(scenario, chunks);
   return plan;
 }
 

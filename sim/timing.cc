@@ -557,7 +557,7 @@ bool Clockwork::close(std::size_t number) {
     case Closing::optimizer:
       player.times.optimizer_begin = barrier_ + plan_.grad_norm_time;
       player.times.optimizer_end =
-          player.times.optimizer_begin + plan_.ranks[player.rank.index()].optimizer_time;
+          player.times.optimizer_begin + plan_.ranks[player.rank.index()].optimizer.total();
       player.now = player.times.optimizer_end;
       player.closing = Closing::param_sync;
       if (!plan_.overlap_param_gather) join_all(player, Sync::param);

@@ -9,7 +9,6 @@ void check_modelled(const Scenario& scenario, Findings& findings) {
     const char* field;
   };
   const Feature features[] = {
-      {train.optimizer_offload_fraction > 0, "train.optimizer_cpu_offload"},
       {train.transformer_impl == TransformerImpl::local, "train.transformer_impl"},
       {train.fp32_residual_connection, "train.fp32_residual_connection"},
   };

@@ -44,14 +44,28 @@ void check_precision_aware(const Train& train, Findings& findings) {
     findings.add("train.main_params_dtype", "must be fp32 or fp16");
 }
 
-void check_optimizer(const Train& train, Findings& findings) {
+/// What an offload needs to know of the host; presets say it.
+void check_host(bool needs, BytesPerSecond rate, const char* field, const char* why,
+                Findings& findings) {
+  if (needs && rate == BytesPerSecond{})
+    findings.add(field, fmt::format("is missing; {} needs it", why), {"cluster"});
+}
+
+void check_optimizer(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
   check_idle(train.optimizer != Optimizer::sgd, "train.sgd_momentum", "unless optimizer is sgd",
              findings, {"train.optimizer"});
   check_precision_aware(train, findings);
   constexpr const char* kOffload = "train.optimizer_cpu_offload";
   const bool offloads = train.optimizer_offload_fraction > 0;
-  check_idle(!findings.is_written(kOffload), "train.optimizer_offload_fraction",
-             "without optimizer_cpu_offload", findings, {kOffload});
+  for (const char* field :
+       {"train.optimizer_offload_fraction", "train.overlap_cpu_optimizer_d2h_h2d"})
+    check_idle(!findings.is_written(kOffload), field, "without optimizer_cpu_offload", findings,
+               {kOffload});
+  const Cluster& cluster = scenario.cluster;
+  check_host(offloads, cluster.host_link_bandwidth, "cluster.host_link_GBps", kOffload, findings);
+  check_host(offloads, cluster.host_memory_bandwidth, "cluster.host_memory_GBps", kOffload,
+             findings);
   if (offloads && !train.use_precision_aware_optimizer)
     findings.add(kOffload, "needs use_precision_aware_optimizer: true, as in Megatron",
                  {"train.use_precision_aware_optimizer"});
@@ -150,6 +164,9 @@ void check_offload(const Scenario& scenario, Findings& findings) {
                                train.cpu_offloading_num_layers, scenario.model.num_layers),
                    {kNumLayers});
   }
+  check_host(train.cpu_offloading_num_layers > 0 || !train.offload_modules.empty(),
+             scenario.cluster.host_link_bandwidth, "cluster.host_link_GBps",
+             "offloading of activations", findings);
   constexpr const char* kModules = "train.offload_modules";
   constexpr const char* kSwitch = "train.fine_grained_activation_offloading";
   check_idle(!train.fine_grained_activation_offloading, kModules,
@@ -216,7 +233,7 @@ void check_loss(const Scenario& scenario, Findings& findings) {
 
 void check_train_features(const Scenario& scenario, Findings& findings) {
   check_fp8(scenario, findings);
-  check_optimizer(scenario.train, findings);
+  check_optimizer(scenario, findings);
   check_sharding(scenario, findings);
   check_buckets(scenario.train, findings);
   check_recompute_modules(scenario, findings);

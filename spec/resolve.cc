@@ -129,6 +129,9 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
   Cluster cluster;
   cluster.preset = written.preset();
   cluster.gpu = resolve_gpu(c.gpu(), written.gpu(), findings);
+  cluster.host_link_bandwidth =
+      from_GBps(c.has_host_link_gbps() ? c.host_link_gbps() : c.pcie_gbps());
+  cluster.host_memory_bandwidth = from_GBps(c.host_memory_gbps());
   if (c.devices_size() > 0 || c.links_size() > 0) {
     add_custom_devices(c, findings, cluster);
     return cluster;

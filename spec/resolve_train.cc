@@ -99,6 +99,7 @@ void set_optimizer(const proto::Train& written, Train& train) {
   if (written.optimizer_cpu_offload())
     train.optimizer_offload_fraction =
         written.has_optimizer_offload_fraction() ? written.optimizer_offload_fraction() : 1;
+  train.overlap_cpu_optimizer_d2h_h2d = written.overlap_cpu_optimizer_d2h_h2d();
   train.outer_dp_sharding_strategy = static_cast<Sharding>(written.outer_dp_sharding_strategy());
   train.fsdp_double_buffer = written.fsdp_double_buffer();
   if (written.has_ddp_bucket_size()) train.ddp_bucket_size = written.ddp_bucket_size();

@@ -246,6 +246,8 @@ struct Train {
   bool use_precision_aware_optimizer = false;
   OptimizerDtypes optimizer_dtypes;
   double optimizer_offload_fraction = 0;  // of the optimizer's states in host memory
+  /// The host's step and its copies overlap, parameter by parameter.
+  bool overlap_cpu_optimizer_d2h_h2d = false;
   Sharding outer_dp_sharding_strategy = Sharding::no_shard;  // over optimizer instances
   bool fsdp_double_buffer = false;
   std::vector<RecomputeModule> recompute_modules;  // with selective only; in enum order
@@ -331,9 +333,12 @@ struct Cluster {
   Seconds nvlink_latency{};           // of one hop
   int nvswitches_per_node = 0;
   int nics_per_node = 0;
-  BytesPerSecond nic_bandwidth{};   // one way
-  BytesPerSecond pcie_bandwidth{};  // GPU to its NIC, one way
-  Seconds network_latency{};        // of one hop: NIC to leaf, leaf to spine
+  BytesPerSecond nic_bandwidth{};        // one way
+  BytesPerSecond pcie_bandwidth{};       // GPU to its NIC, one way
+  BytesPerSecond host_link_bandwidth{};  // GPU to host memory, one way; zero: not known
+  BytesPerSecond
+      host_memory_bandwidth{};  // that the host's step for one GPU streams; zero: the same
+  Seconds network_latency{};    // of one hop: NIC to leaf, leaf to spine
   Fabric fabric = Fabric::rail_optimized;
   int scalable_unit_nodes = 0;        // nodes under one leaf (per rail)
   double oversubscription = 1;        // down capacity of a leaf over its up capacity

@@ -29,6 +29,7 @@ enum class SpanKind {
   exposed_p2p,         // waits while the awaited message is on the wire
   exposed_grad_sync,   // waits for gradient reduction
   exposed_param_sync,  // waits for the parameter all-gather
+  exposed_host,        // waits for the host: its part of the optimizer step, and copies
 };
 
 /// One of the schedule's ops, with a stage and a microbatch.

@@ -97,11 +97,15 @@ void set_environment(const json& record, Launch& launch) {
 
 /// What a test's recipe says and its record leaves out, by a part of the record's name.
 void append_left_out(const std::string& id, Launch& launch) {
+  const std::vector<std::string> no_dropout = {"--attention-dropout", "0", "--hidden-dropout", "0",
+                                               "--qk-layernorm"};
   const std::pair<const char*, std::vector<std::string>> left_out[] = {
       {"defer_embedding_wgrad_compute",
        {"--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "2"}},
-      {"fsdp2_ep_overlap", {"--attention-dropout", "0", "--hidden-dropout", "0"}},
-      {"selective_recompute_experimental", {"--attention-dropout", "0", "--hidden-dropout", "0"}}};
+      {"qk_layernorm_test_mode", {"--qk-layernorm"}},
+      {"fsdp2_ep_overlap", no_dropout},
+      {"ep4_etp1_memory_speed", no_dropout},
+      {"selective_recompute_experimental", no_dropout}};
   for (const auto& [name, words] : left_out) {
     if (id.find(name) == std::string::npos) continue;
     launch.words.insert(launch.words.end(), words.begin(), words.end());

@@ -34,6 +34,7 @@ Rgb base_colour(SpanKind kind) {
     case SpanKind::exposed_p2p:
     case SpanKind::exposed_grad_sync:
     case SpanKind::exposed_param_sync:
+    case SpanKind::exposed_host:
       return kSky;
   }
   return {};

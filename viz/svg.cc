@@ -199,7 +199,7 @@ class Picture {
       legend_item(at, y, to_hex(span_colour(SpanKind::optimizer, 0, 1)), "optimizer");
     }
     if (has(SpanKind::exposed_p2p) || has(SpanKind::exposed_grad_sync) ||
-        has(SpanKind::exposed_param_sync)) {
+        has(SpanKind::exposed_param_sync) || has(SpanKind::exposed_host)) {
       legend_item(at, y, to_hex(span_colour(SpanKind::exposed_p2p, 0, 1)), "exposed communication");
     }
     legend_item(at, y, "url(#idle)", "idle");

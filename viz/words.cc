@@ -16,7 +16,8 @@ std::string slice_name(const Span& span) {
   if (span.kind == SpanKind::optimizer) return "optimizer";
   if (span.kind == SpanKind::exposed_p2p) return "wait: p2p";
   if (span.kind == SpanKind::exposed_grad_sync) return "wait: grad sync";
-  return "wait: param sync";
+  if (span.kind == SpanKind::exposed_param_sync) return "wait: param sync";
+  return "wait: host";
 }
 
 std::string short_name(const Span* span) {

@@ -89,6 +89,12 @@ std::string scenario_text(std::mt19937& random) {
         "moe_token_dispatcher_type: {}",
         coin(), one_of("alltoall", "flex"));
   }
+  if (std::string_view(sharding) == "optim" && coin()) {
+    text += fmt::format(
+        ", use_precision_aware_optimizer: true, optimizer_cpu_offload: true, "
+        "optimizer_offload_fraction: {}, overlap_cpu_optimizer_d2h_h2d: {}",
+        one_of(0.25, 0.7, 1.0), coin());
+  }
   if (p > 1 && std::string_view(ddp) == "megatron" && coin()) {
     text += fmt::format(", defer_embedding_wgrad_compute: true, wgrad_deferral_limit: {}",
                         one_of(0, 1, 2, 100));

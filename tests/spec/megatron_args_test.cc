@@ -105,6 +105,28 @@ TEST(MegatronArgs, VirtualStagesInEachOfTheirWays) {
   EXPECT_EQ(flags(pipeline + "--num-virtual-stages-per-pipeline-rank 1").sim.schedule, "1f1b");
 }
 
+TEST(MegatronArgs, OverlapOfTheExpertsExchangeChoosesTheSchedule) {
+  const Scenario scenario =
+      load_flags(
+          kSound +
+              "--bf16 --num-experts 4 --expert-model-parallel-size 2 --moe-token-dispatcher-type "
+              "alltoall --disable-bias-linear --overlap-moe-expert-parallel-comm "
+              "--delay-wgrad-compute --global-batch-size 8",
+          {{"cluster.nodes", "1"}, {"cluster.gpus_per_node", "2"}, {"cluster.nics_per_node", "2"}})
+          .scenario;
+  EXPECT_EQ(scenario.sim.schedule, "combined-1f1b");
+  EXPECT_EQ(scenario.sim.runtime, Runtime::megatron);
+  EXPECT_TRUE(scenario.train.delay_wgrad_compute);
+}
+
+TEST(MegatronArgs, AnOffloadedOptimizerMayOverlapItsCopies) {
+  const Scenario scenario = flags(
+      "--bf16 --use-distributed-optimizer --use-precision-aware-optimizer "
+      "--optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d");
+  EXPECT_EQ(scenario.train.optimizer_offload_fraction, 1);
+  EXPECT_TRUE(scenario.train.overlap_cpu_optimizer_d2h_h2d);
+}
+
 TEST(MegatronArgs, SequenceParallelIsOffWithoutTensorParallelism) {
   EXPECT_FALSE(flags("--bf16 --sequence-parallel").parallel.sequence_parallel);
   EXPECT_TRUE(flags("--bf16 --sequence-parallel --tensor-model-parallel-size 2")
