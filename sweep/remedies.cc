@@ -113,6 +113,7 @@ Plan offload_optimizer(const Scenario& scenario) {
   if (train.optimizer_offload_fraction > 0) return idle("is on already");
   if (train.optimizer != Optimizer::adam) return idle("is Adam's");
   Plan plan = set("train.optimizer_cpu_offload", "true");
+  also(plan, "train.overlap_cpu_optimizer_d2h_h2d", "true");
   also(plan, "train.use_precision_aware_optimizer", "true");
   return shard_the_optimizer(scenario, std::move(plan));
 }
@@ -197,6 +198,26 @@ Plan overlap_p2p(const Scenario& scenario) {
   return set("sim.overlap_p2p_communication", "true");
 }
 
+Plan overlap_experts(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  const Train& train = scenario.train;
+  if (parallel.expert_model_parallel_size == 1) return idle("experts exchange nothing");
+  if (train.overlap_moe_expert_parallel_comm) return idle("is on already");
+  if (parallel.pipeline_model_parallel_size > 1 &&
+      parallel.virtual_pipeline_model_parallel_size == 1)
+    return idle("needs virtual stages");
+  Plan plan = set("train.overlap_moe_expert_parallel_comm", "true");
+  if (train.moe_token_dispatcher_type == MoeTokenDispatcherType::allgather)
+    also(plan, "train.moe_token_dispatcher_type", "alltoall");
+  return clear(plan, scenario, "sim.schedule");
+}
+
+Plan defer_output_layer(const Scenario& scenario) {
+  if (scenario.parallel.pipeline_model_parallel_size == 1) return idle("there is no flush to fill");
+  if (scenario.train.defer_embedding_wgrad_compute) return idle("is on already");
+  return set("train.defer_embedding_wgrad_compute", "true");
+}
+
 Plan set_chunks(const Scenario& scenario, int chunks) {
   Plan plan = set("parallel.virtual_pipeline_model_parallel_size", std::to_string(chunks));
   return clear(plan, scenario, "parallel.num_layers_per_virtual_pipeline_stage");
@@ -274,6 +295,8 @@ const std::vector<Remedy>& remedies(Symptom symptom) {
       {"overlap gradient reduction", overlap_grad_reduce},
       {"overlap parameter gathering", overlap_param_gather},
       {"overlap p2p", overlap_p2p},
+      {"overlap experts' exchange", overlap_experts},
+      {"defer the output layer", defer_output_layer},
       {"double micro_batch_size", double_micro_batch},
       {"more chunks (VPP)", more_chunks},
       {"chunks of 2 layers (VPP)", chunks_of_two_layers},
