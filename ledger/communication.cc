@@ -5,7 +5,7 @@ namespace pipeledger {
 
 Bytes p2p_message_bytes(const Scenario& scenario) {
   const Shape shape = shape_of(scenario);
-  return Bytes(shape.region_hidden() * shape.element);
+  return Bytes(shape.region_hidden() * shape.stream_element);
 }
 
 Bytes tied_embedding_gradient_bytes(const Scenario& scenario) {

@@ -26,6 +26,20 @@ Sizes sizes_of(const Tape& tape, const CoreAttention& attention) {
                               attention.heads * (attention.qk_dim + attention.v_dim))};
 }
 
+/// Unfused attention multiplies as many keys and values as queries: each group's are repeated.
+TensorId repeated(Tape& tape, const CoreAttention& attention, TensorId of, std::string_view name,
+                  std::int64_t width) {
+  if (attention.groups == attention.heads) return of;
+  const TensorId all = tape.inner("core_attention", name, attention.heads * width);
+  const std::int64_t elements = tape.at(of).numel() + tape.at(all).numel();
+  tape.add({.name = "repeat",
+            .inputs = {of},
+            .outputs = {all},
+            .forward_kernels = {stream(tape, "repeat", elements)},
+            .backward_kernels = {stream(tape, "repeat.backward", elements)}});
+  return all;
+}
+
 /// The scores pass through memory at each kernel, and both GEMMs run whole.
 TensorId unfused(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& attention,
                  TensorName output) {
@@ -163,11 +177,15 @@ TensorId core_attention(Tape& tape, const CoreAttention& attention, TensorId que
                         TensorId value, TensorName output) {
   const Sizes n = sizes_of(tape, attention);
   const int first = tape.num_nodes();
+  const bool is_flash = tape.scenario.train.attention_backend == AttentionBackend::flash;
+  if (!is_flash) {
+    key = repeated(tape, attention, key, "repeated_key", attention.qk_dim);
+    value = repeated(tape, attention, value, "repeated_value", attention.v_dim);
+  }
   TapeNode node{
       .name = "core_attention", .inputs = {query, key, value}, .saved = {query, key, value}};
-  const TensorId context = tape.scenario.train.attention_backend == AttentionBackend::flash
-                               ? flash(tape, n, std::move(node), attention, output)
-                               : unfused(tape, n, std::move(node), attention, output);
+  const TensorId context = is_flash ? flash(tape, n, std::move(node), attention, output)
+                                    : unfused(tape, n, std::move(node), attention, output);
   const int last = tape.num_nodes() - 1;
   tape.module(OffloadModule::core_attn, first, last);
   if (tape.scenario.train.recomputes(RecomputeModule::core_attn)) {

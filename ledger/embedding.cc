@@ -16,10 +16,10 @@ void reduce(const Tape& tape, TapeNode& node) {
 }
 
 TensorId dropped(Tape& tape, TensorId looked_up) {
-  const std::int64_t bytes = tape.shape.region_hidden() * (2 * tape.shape.element + kMask);
+  const std::int64_t bytes = tape.shape.region_hidden() * (2 * tape.shape.stream_element + kMask);
   const TensorId mask = tape.hidden("embedding", "dropout_mask");
   tape.set_element_bytes(mask, kMask);
-  const TensorId out = tape.hidden("embedding", "dropped");
+  const TensorId out = tape.stream("embedding", "dropped");
   tape.add({.name = "embedding.dropout",
             .inputs = {looked_up},
             .outputs = {out, mask},
@@ -43,7 +43,7 @@ TensorId token_embedding(Tape& tape) {
     look_up.outputs.push_back(positions);
     look_up.saved.push_back(positions);
   }
-  const TensorId out = tape.hidden("embedding", "output");
+  const TensorId out = tape.stream("embedding", "output");
   look_up.outputs.push_back(out);
   // Batch-first rows as they are looked up, before they are turned to sequence-first.
   look_up.forward_workspace = whole * shape.element;

@@ -23,14 +23,20 @@ Bytes cublas_workspace(const Scenario& scenario) {
   return is_hopper ? 32_MiB : 8320_KiB;
 }
 
-/// Megatron's global memory buffer "mpu"; for deferred weight gradients "mpu_0" and "mpu_1" in
-/// turn.
-Bytes gathered_output_layer_input(const Scenario& scenario) {
+/// Megatron's global memory buffer "mpu", as long as the longest that asked for it: gathered inputs
+/// of Megatron's own linear layers, and its unfused attention's addend, of the scores' size. For
+/// deferred weight gradients inputs are gathered into "mpu_0" and "mpu_1" in turn.
+Bytes global_memory_buffer(const Scenario& scenario, bool has_layers, bool has_head) {
+  const Train& train = scenario.train;
   const Shape shape = shape_of(scenario);
-  if (!shape.sequence_parallel) return Bytes{};
-  const std::int64_t deferred = num_deferred_microbatches(scenario.train);
-  return Bytes((1 + std::min<std::int64_t>(deferred, 2)) * shape.tokens() * shape.h *
-               shape.element);
+  const bool has_local_layers = has_layers && train.transformer_impl == TransformerImpl::local;
+  const std::int64_t gathered = shape.sequence_parallel ? shape.tokens() * shape.h : 0;
+  std::int64_t numel = has_head || has_local_layers ? gathered : 0;
+  if (has_local_layers && train.attention_backend == AttentionBackend::unfused) {
+    numel = std::max(numel, shape.b * shape.local_heads * shape.s * shape.whole_s);
+  }
+  if (has_head) numel += std::min<std::int64_t>(num_deferred_microbatches(train), 2) * gathered;
+  return Bytes(numel * shape.element);
 }
 
 /// Chunks that get their input as a message.
@@ -77,8 +83,9 @@ std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
   };
   add("stand-ins of weights' gradients", dummy_gradient_bytes(scenario, stages),
       "TE get_dummy_wgrad");
-  if (is_te && has_layers) {
-    const bool grouped = scenario.model.moe && train.moe_grouped_gemm;
+  // The router's GEMM is Transformer Engine's even among local layers.
+  if (has_layers && (is_te || scenario.model.moe)) {
+    const bool grouped = is_te && scenario.model.moe && train.moe_grouped_gemm;
     add("Transformer Engine GEMM workspace",
         te_gemm_workspace(scenario.cluster.gpu) * (grouped ? 1 + kNumGroupedGemmStreams : 1),
         "TE get_cublas_workspace");
@@ -87,10 +94,8 @@ std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
     add("cuBLAS workspaces of PyTorch", cublas_workspace(scenario) * kNumCublasHandles,
         "PyTorch CublasHandlePool.cpp");
   }
-  if (has_head) {
-    add("gathered input of the output layer", gathered_output_layer_input(scenario),
-        "get_global_memory_buffer, mpu");
-  }
+  add("global memory buffer", global_memory_buffer(scenario, has_layers, has_head),
+      "Megatron-LM get_global_memory_buffer, mpu");
   add("gradient of the last stage input", last_input_gradient(scenario, stages),
       "Megatron-LM schedules.py, input_tensor_grad");
   if (has_layers) add("rotary table", rotary_table(scenario), "rotary_pos_embedding.py");

@@ -22,6 +22,7 @@ struct PersistentBuffer {
 ///   as soon as PyTorch runs a GEMM there: the output layer, or all of transformer_impl local.
 /// - With sequence parallelism, the output layer's gathered input: Megatron's own linear layers
 ///   gather into one buffer that stays; deferred weight gradients gather into two more.
+///   transformer_impl local: all of them do, and unfused attention has room of the scores' size.
 /// - The gradient of the last backward's input, where a stage before sends inputs.
 /// - The rotary table: s/c x width in fp32.
 /// Checked to 3.5 KiB on a recorded run (docs/model.md).

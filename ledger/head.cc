@@ -195,7 +195,7 @@ Tape head_tape(const Scenario& scenario) {
     loss(tape, tape.input);
     return tape;
   }
-  tape.input = tape.hidden("final_layernorm", "input");
+  tape.input = tape.stream("final_layernorm", "input");
   loss(tape, final_norm(tape, tape.input, {"output_layer", "input"}));
   return tape;
 }

@@ -111,7 +111,8 @@ void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output) {
   if (cut && layer.mode == LinearMode::column && tape.shape.sequence_parallel) {
     // The gathered input lives in forward and, for the weight's gradient, again in backward,
     // beside the whole gradient of the input that is then scattered.
-    if (!layer.is_native) {
+    const bool is_local = tape.scenario.train.transformer_impl == TransformerImpl::local;
+    if (!layer.is_native && !is_local) {
       node.forward_workspace += whole_in * element;
       if (trained) node.weight_workspace += whole_in * element;
     }

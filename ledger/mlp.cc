@@ -9,8 +9,11 @@ constexpr LinearNames kFc2 = {"linear_fc2", "linear_fc2.dgrad", "linear_fc2.wgra
 
 }  // namespace
 
-void activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input, TensorId output,
-                TensorId probs) {
+namespace {
+
+/// One kernel, which weights by the probabilities too.
+void fused_activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input,
+                      TensorId output, TensorId probs) {
   const std::int64_t wide = tape.shape.gate * f;
   TapeNode node{.name = "activation",
                 .inputs = {input},
@@ -23,6 +26,57 @@ void activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input, T
     node.saved.push_back(probs);
   }
   tape.add(std::move(node));
+}
+
+/// silu(x) and its product with the other half, or GELU(x) alone.
+void plain_activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input,
+                      TensorId output) {
+  const bool gated = tape.shape.gate == 2;
+  TapeNode node{
+      .name = "activation",
+      .inputs = {input},
+      .outputs = {output},
+      .saved = {input},
+      .forward_kernels = {stream(tape, "activation", rows * f * (gated ? 5 : 2))},
+      .backward_kernels = {stream(tape, "activation.backward", rows * f * (gated ? 8 : 3))}};
+  if (gated) {
+    const TensorId silu =
+        tape.tensor("activation", "silu", {rows, f}, tape.shape.element, Cut::tensor_parallel);
+    node.outputs.push_back(silu);
+    node.saved.push_back(silu);
+    node.backward_workspace = rows * f * tape.shape.element;
+  }
+  tape.add(std::move(node));
+}
+
+/// The product with the probabilities is fp32 before it is rounded (Megatron's mlp.py, experts.py).
+void weight_by(Tape& tape, std::int64_t rows, std::int64_t f, TensorId probs, TensorId input,
+               TensorId output) {
+  constexpr std::int64_t kFp32 = 4;
+  const std::int64_t e = tape.shape.element;
+  tape.add({.name = "activation.probs",
+            .inputs = {input, probs},
+            .outputs = {output},
+            .saved = {input, probs},
+            .forward_workspace = rows * f * kFp32,
+            .backward_workspace = 2 * rows * f * kFp32,
+            .forward_kernels = {{.name = "activation.probs",
+                                 .bytes = Bytes(rows * f * (2 * e + 2 * kFp32))}},
+            .backward_kernels = {{.name = "activation.probs.backward",
+                                  .bytes = Bytes(rows * f * (3 * e + 6 * kFp32))}}});
+}
+
+}  // namespace
+
+void activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input, TensorId output,
+                TensorId probs) {
+  const bool gated = tape.shape.gate == 2;
+  const bool fused = gated ? tape.scenario.train.bias_swiglu_fusion : probs < 0;
+  if (fused) return fused_activation(tape, rows, f, input, output, probs);
+  if (probs < 0) return plain_activation(tape, rows, f, input, output);
+  const TensorId active = tape.like(output, "activation.probs", "input");
+  plain_activation(tape, rows, f, input, active);
+  weight_by(tape, rows, f, probs, active, output);
 }
 
 TensorId mlp(Tape& tape, TensorId input) {
@@ -68,7 +122,7 @@ Tape layer_tape(const Scenario& scenario, LayerKind kind, bool offloads) {
   constexpr std::int64_t kSmallest = 256 * 1024;
   Tape tape(scenario, shape_of(scenario));
   tape.offloads = offloads;
-  tape.input = tape.hidden("input_layernorm", "input");
+  tape.input = tape.stream("input_layernorm", "input");
   tape.output = decoder_layer(tape, kind, tape.input);
   if (offloads && scenario.train.cpu_offloading_num_layers > 0) {
     tape.offload(0, tape.num_nodes() - 1, kSmallest);

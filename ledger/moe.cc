@@ -176,6 +176,7 @@ TensorId grouped_mlp(Tape& tape, const Grid& grid, const Routed& routed) {
   tape.module(OffloadModule::expert_fc1, act - 1, act - 1);
   const TensorId narrow = rows(tape, "experts.linear_fc2", "input", grid.routed, grid.f);
   activation(tape, grid.routed, grid.f, wide, narrow, routed.probs);
+  const int act_end = tape.num_nodes() - 1;
   const TensorId out = rows(tape, "combine", "input", grid.routed, grid.width);
   linear(tape,
          {.names = kFc2,
@@ -184,9 +185,12 @@ TensorId grouped_mlp(Tape& tape, const Grid& grid, const Routed& routed) {
           .out = grid.width,
           .num_gemms = grid.num_local},
          narrow, out);
-  tape.module(OffloadModule::moe_act, act, act);
+  // One expert after the other: their outputs are there as they are joined.
+  if (!tape.scenario.train.moe_grouped_gemm)
+    tape.node(act_end + 1).forward_workspace += grid.routed * grid.width * shape.element;
+  tape.module(OffloadModule::moe_act, act, act_end);
   if (tape.scenario.train.recomputes(RecomputeModule::moe_act)) {
-    tape.recompute(act, act, tape.num_nodes() - 1, true);
+    tape.recompute(act, act_end, tape.num_nodes() - 1, true);
   }
   return out;
 }

@@ -44,7 +44,7 @@ TensorId project(Tape& tape, TensorId embedded, TensorId hidden) {
 
 Tape mtp_tape(const Scenario& scenario, bool first) {
   Tape tape(scenario, shape_of(scenario));
-  tape.input = tape.hidden(first ? "final_layernorm" : "hnorm", "input");
+  tape.input = first ? tape.stream("final_layernorm", "input") : tape.hidden("hnorm", "input");
   // The decoder's final norm stands before the first of them.
   const TensorId hidden = first ? final_norm(tape, tape.input, {"hnorm", "input"}) : tape.input;
   const TensorId embedded = token_embedding(tape);

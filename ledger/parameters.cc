@@ -431,6 +431,9 @@ Shape shape_of(const Scenario& scenario) {
           .local_vocab = model.padded_vocab_size / t,
           .gate = model.swiglu ? 2 : 1,
           .element = scenario.activation_element_bytes(),
+          .stream_element = scenario.train.fp32_residual_connection
+                                ? std::int64_t{4}
+                                : scenario.activation_element_bytes(),
           .sequence_parallel = scenario.parallel.sequence_parallel && t > 1};
 }
 

@@ -28,8 +28,8 @@ struct Linear {
   std::int64_t num_gemms = 1;  // experts: as many matrices share the rows
   bool fp8 = true;             // under train.fp8: an FP8 GEMM
   bool has_dgrad = true;       // false: nothing before it is trained, as before the first patches
-  /// Megatron's own layer, not Transformer Engine's: it gathers its input into a buffer that stays
-  /// (framework_buffers.h).
+  /// Megatron's own layer, not Transformer Engine's, as all are with transformer_impl local: it
+  /// gathers its input into a buffer that stays (framework_buffers.h).
   bool is_native = false;
 };
 /// Records the layer's GEMMs and collectives; it keeps its input, with FP8 as a copy of its own.
@@ -81,7 +81,9 @@ TensorId mlp(Tape& tape, TensorId input);
 TensorId experts(Tape& tape, TensorId input);
 TensorId decoder_layer(Tape& tape, LayerKind kind, TensorId input);
 
-/// The activation between two linear layers: from `input` [rows, gate*f] to `output` [rows, f].
+/// The activation between two linear layers: from `input` [rows, gate*f] to `output` [rows, f],
+/// weighted by `probs` if there are any. One kernel where it is gated and bias_swiglu_fusion, or
+/// GELU without probabilities; else each step keeps what it read.
 void activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input, TensorId output,
                 TensorId probs = -1);
 

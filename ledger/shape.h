@@ -20,8 +20,9 @@ struct Shape {
   std::int64_t local_groups = 0;  // at least 1: Megatron repeats a group when t exceeds them
   std::int64_t local_f = 0;
   std::int64_t local_vocab = 0;
-  std::int64_t gate = 1;     // matrices of the first FFN layer: 2 with SwiGLU
-  std::int64_t element = 2;  // bytes of an activation
+  std::int64_t gate = 1;            // matrices of the first FFN layer: 2 with SwiGLU
+  std::int64_t element = 2;         // bytes of an activation
+  std::int64_t stream_element = 2;  // of the residual stream: 4 with fp32_residual_connection
   bool sequence_parallel = false;
   bool causal = true;  // a token sees those before it only
 

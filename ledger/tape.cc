@@ -37,6 +37,12 @@ TensorId Tape::hidden(std::string_view module, std::string_view name, std::int64
                 shape.element, region());
 }
 
+TensorId Tape::stream(std::string_view module, std::string_view name) {
+  const TensorId id = hidden(module, name);
+  set_element_bytes(id, shape.stream_element);
+  return id;
+}
+
 TensorId Tape::inner(std::string_view module, std::string_view name, std::int64_t width) {
   return tensor(module, name, {shape.s, shape.b, width}, shape.element, Cut::tensor_parallel);
 }
@@ -475,8 +481,13 @@ class TapePlayer {
   }
 
   std::vector<SavedTensor> saved_tensors() const {
+    std::vector<std::size_t> births(num_tensors_);
+    std::iota(births.begin(), births.end(), std::size_t{0});
+    std::stable_sort(births.begin(), births.end(), [&](std::size_t a, std::size_t b) {
+      return storages_[a].made < storages_[b].made;
+    });
     std::vector<SavedTensor> list;
-    for (std::size_t id = 0; id < num_tensors_; ++id) {
+    for (const std::size_t id : births) {
       const TapeTensor& tensor = tape_.tensors_[id];
       const Storage& s = storages_[id];
       // Without bytes: another part's tensor.

@@ -108,6 +108,8 @@ class Tape {
                   Cut cut);
   /// [s, b, width] of the norm and dropout regions: cut along the sequence, or whole on every rank.
   TensorId hidden(std::string_view module, std::string_view name, std::int64_t width = 0);
+  /// [s, b, h] of the residual stream.
+  TensorId stream(std::string_view module, std::string_view name);
   /// [s, b, width] of a block's inside, `width` being what tensor parallelism leaves this rank.
   TensorId inner(std::string_view module, std::string_view name, std::int64_t width);
   /// A tensor of the same shape and type: with memory of its own, or looking into the other's.

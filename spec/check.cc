@@ -545,7 +545,6 @@ void check(const Scenario& scenario, Findings& findings) {
   check_data_parallel_options(scenario.train, findings);
   check_model_features(scenario, findings);
   check_train_features(scenario, findings);
-  check_modelled(scenario, findings);
   check_sim(scenario, findings);
   if (check_cluster(scenario.cluster, findings)) check_world(scenario, findings);
   check_magnitude(scenario, findings);

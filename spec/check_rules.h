@@ -35,7 +35,5 @@ void check_idle(bool is_idle, const std::string& field, std::string_view why, Fi
 void check_model_features(const Scenario& scenario, Findings& findings);
 /// FP8, optimizers, sharding, recompute modules, offload, loss.
 void check_train_features(const Scenario& scenario, Findings& findings);
-/// What a scenario can say and the ledger does not count.
-void check_modelled(const Scenario& scenario, Findings& findings);
 
 }  // namespace pipeledger

@@ -216,6 +216,28 @@ void check_deferral(const Scenario& scenario, Findings& findings) {
                  {"train.cross_entropy_num_chunks"});
 }
 
+/// What Megatron's own layers cannot do, and what Transformer Engine's cannot.
+void check_layers(const Scenario& scenario, Findings& findings) {
+  const Train& train = scenario.train;
+  constexpr const char* kImpl = "train.transformer_impl";
+  const bool is_local = train.transformer_impl == TransformerImpl::local;
+  if (is_local && train.fp8)
+    findings.add(kImpl, "local has no FP8; write transformer_engine, or remove fp8_format",
+                 {"train.fp8_format"});
+  if (is_local && scenario.parallel.context_parallel_size > 1)
+    findings.add(kImpl, "local has no context parallelism; write transformer_engine",
+                 {kContextSize});
+  constexpr const char* kResidual = "train.fp32_residual_connection";
+  if (!train.fp32_residual_connection) return;
+  if (train.precision == Precision::fp32)
+    findings.add(kResidual, "needs precision bf16 or fp16", {"train.precision"});
+  if (!is_local)
+    findings.add(kResidual,
+                 "needs transformer_impl: local; Transformer Engine's layers stop at an fp32 input "
+                 "to 16-bit weights (set_activation_dtype)",
+                 {kImpl});
+}
+
 void check_loss(const Scenario& scenario, Findings& findings) {
   const Train& train = scenario.train;
   check_idle(!train.cross_entropy_fusion, "train.cross_entropy_fusion_impl",
@@ -238,6 +260,7 @@ void check_train_features(const Scenario& scenario, Findings& findings) {
   check_buckets(scenario.train, findings);
   check_recompute_modules(scenario, findings);
   check_offload(scenario, findings);
+  check_layers(scenario, findings);
   check_loss(scenario, findings);
 }
 

@@ -67,7 +67,6 @@ constexpr std::array<std::string_view, 40> kNotModelled = {
     "attention_softmax_in_fp32",
     "bias_dropout_fusion",
     "bias_gelu_fusion",
-    "bias_swiglu_fusion",
     "calculate_per_token_loss",
     "cuda_graph_impl",
     "cuda_graph_modules",

@@ -189,6 +189,7 @@ Train resolve_train(const proto::Train& written, int data_parallel_size, Finding
   train.wgrad_deferral_limit = written.wgrad_deferral_limit();
   train.transformer_impl = static_cast<TransformerImpl>(written.transformer_impl());
   train.fp32_residual_connection = written.fp32_residual_connection();
+  train.bias_swiglu_fusion = !written.has_bias_swiglu_fusion() || written.bias_swiglu_fusion();
   train.create_attention_mask_in_dataloader = written.create_attention_mask_in_dataloader();
   return train;
 }

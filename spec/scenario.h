@@ -278,6 +278,7 @@ struct Train {
   int wgrad_deferral_limit = 0;  // microbatches; 0: all
   TransformerImpl transformer_impl = TransformerImpl::transformer_engine;
   bool fp32_residual_connection = false;
+  bool bias_swiglu_fusion = true;  // a gated activation is one kernel
   /// A batch comes with a mask of s x s bytes a sample, whether attention reads it or not.
   bool create_attention_mask_in_dataloader = false;
 

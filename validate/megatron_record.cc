@@ -95,17 +95,27 @@ void set_environment(const json& record, Launch& launch) {
   }
 }
 
-/// What a test's recipe says and its record leaves out, by a part of the record's name.
+/// What a test's recipe (its model_config.yaml, core_v0.19) says and its record leaves out, by a
+/// part of the record's name.
 void append_left_out(const std::string& id, Launch& launch) {
-  const std::vector<std::string> no_dropout = {"--attention-dropout", "0", "--hidden-dropout", "0",
-                                               "--qk-layernorm"};
-  const std::pair<const char*, std::vector<std::string>> left_out[] = {
+  using Words = std::vector<std::string>;
+  const Words no_dropout = {"--attention-dropout", "0", "--hidden-dropout", "0"};
+  const Words query_norm = {"--qk-layernorm"};
+  const std::pair<const char*, Words> left_out[] = {
       {"defer_embedding_wgrad_compute",
        {"--defer-embedding-wgrad-compute", "--wgrad-deferral-limit", "2"}},
-      {"qk_layernorm_test_mode", {"--qk-layernorm"}},
-      {"fsdp2_ep_overlap", no_dropout},
-      {"ep4_etp1_memory_speed", no_dropout},
-      {"selective_recompute_experimental", no_dropout}};
+      {"tunable_overlap",
+       {"--overlap-p2p-communication-warmup-flush",
+        "--microbatch-group-size-per-virtual-pipeline-stage", "5"}},
+      {"te_tp1_pp2_cp4", no_dropout},
+      {"te_tp2_pp1_cp2", no_dropout},
+      {"te_tp2_pp2_cp2", no_dropout},
+      {"mcore_cp2_pp2_ep2", no_dropout},
+      {"proxy_fsdp_ep2", no_dropout},
+      {"te_tp2_pp2_ep4_etp1", no_dropout},
+      {"proxy_fsdp_ep2", query_norm},
+      {"te_tp2_pp2_ep4_etp1", query_norm},
+      {"qk_layernorm_test_mode", query_norm}};
   for (const auto& [name, words] : left_out) {
     if (id.find(name) == std::string::npos) continue;
     launch.words.insert(launch.words.end(), words.begin(), words.end());

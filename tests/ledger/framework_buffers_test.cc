@@ -42,6 +42,33 @@ TEST(FrameworkBuffers, AndStateAreWhatTheAllocatorHoldsBetweenStepsButForSevenSc
   EXPECT_EQ(held_between_steps(functional_test(90)), Bytes(581'489'664 - 7 * 512));
 }
 
+Bytes bytes_of(const Scenario& scenario, std::string_view name) {
+  Bytes sum{};
+  for (const auto& buffer : persistent_buffers(scenario, stages_of(scenario, Rank{0})))
+    if (buffer.name == name) sum += buffer.bytes;
+  return sum;
+}
+
+// The record of gpt3_mcore_tp1_pp1_dist_optimizer_overlap_grad_reduce_param_gather, less six
+// scalars.
+TEST(FrameworkBuffers, LocalAttentionHasRoomOfTheScoresSize) {
+  Scenario local = functional_test(80);
+  local.train.micro_batch_size = 4;
+  local.train.seq_length = 1024;
+  local.train.attention_backend = AttentionBackend::unfused;
+  EXPECT_EQ(bytes_of(local, "global memory buffer"), Bytes{});
+  local.train.transformer_impl = TransformerImpl::local;
+  EXPECT_EQ(bytes_of(local, "global memory buffer"), Bytes(2ll * 4 * 8 * 1024 * 1024));
+  EXPECT_EQ(bytes_of(local, "Transformer Engine GEMM workspace"), Bytes{});
+  EXPECT_EQ(held_between_steps(local), Bytes(615'042'560 - 6 * 512));
+  // The router's GEMM is Transformer Engine's all the same.
+  local.model.moe = MixtureOfExperts{.num_experts = 4,
+                                     .router_topk = 1,
+                                     .ffn_hidden_size = 2048,
+                                     .layers = std::vector<bool>(12, true)};
+  EXPECT_EQ(bytes_of(local, "Transformer Engine GEMM workspace"), 4_MiB);
+}
+
 TEST(FrameworkBuffers, AChunkKeepsItsLastMessageAndItsGradientBetweenSteps) {
   Scenario made = scenario(llama3_8b(), 1, 4, 1);
   made.parallel.virtual_pipeline_model_parallel_size = 2;

@@ -150,6 +150,67 @@ TEST(Experts, DispatchIsTwoExchangesOfTokensEachWay) {
   EXPECT_EQ(exchanges, (std::map<std::int64_t, int>{{8192 * 1024 * 2, 2}, {8192 * 4, 1}}));
 }
 
+TEST(Experts, WithoutAFusedKernelKeepWhatLiesBetween) {
+  Scenario scenario = deepseek();
+  scenario.train.bias_swiglu_fusion = false;
+  EXPECT_EQ(experts_text(scenario),
+            "pre_mlp_layernorm.input [2048,1,1024] x2\n"
+            "router.input [2048,1,1024] x2\n"
+            "shared_experts.activation.input [2048,1,2048] x2\n"
+            "shared_experts.linear_fc2.input [2048,1,1024] x2\n"
+            "activation.silu [2048,1024] x2\n"
+            "experts.linear_fc1.input [8192,1024] x2\n"
+            "experts.activation.input [8192,1024] x2\n"
+            "activation.probs.input [8192,512] x2\n"
+            "activation.silu [8192,512] x2\n"
+            "experts.linear_fc2.input [8192,512] x2\n");
+  // GELU of its own is one tensor in, one out; weighted by probabilities, its result stays too.
+  scenario.model.swiglu = false;
+  scenario.train.bias_swiglu_fusion = true;
+  EXPECT_EQ(experts_text(scenario),
+            "pre_mlp_layernorm.input [2048,1,1024] x2\n"
+            "router.input [2048,1,1024] x2\n"
+            "shared_experts.activation.input [2048,1,1024] x2\n"
+            "shared_experts.linear_fc2.input [2048,1,1024] x2\n"
+            "experts.linear_fc1.input [8192,1024] x2\n"
+            "experts.activation.input [8192,512] x2\n"
+            "activation.probs.input [8192,512] x2\n"
+            "experts.linear_fc2.input [8192,512] x2\n");
+}
+
+TEST(UnfusedAttention, RepeatsKeysAndValuesOfAGroup) {
+  Scenario scenario = testing::scenario(testing::llama(4, 1024, 4096, 8));
+  scenario.model.num_query_groups = 2;
+  scenario.train.seq_length = 2048;
+  scenario.train.attention_backend = AttentionBackend::unfused;
+  const std::string all = text(layer_tensors(scenario, LayerKind::dense));
+  EXPECT_EQ(all.substr(0, all.find("linear_proj")),
+            "input_layernorm.input [2048,1,1024] x2\n"
+            "linear_qkv.input [2048,1,1024] x2\n"
+            "core_attention.query [2048,1,1024] x2\n"
+            "core_attention.repeated_key [2048,1,1024] x2\n"
+            "core_attention.repeated_value [2048,1,1024] x2\n"
+            "core_attention.softmax_output [1,8,2048,2048] x2\n");
+}
+
+TEST(Fp32Residual, TheStreamIsTwiceAsWideAndTheBlocksAreNot) {
+  Scenario scenario = testing::scenario(testing::llama(4, 1024, 4096, 8), 1, 2);
+  scenario.train.seq_length = 2048;
+  scenario.train.transformer_impl = TransformerImpl::local;
+  const std::int64_t half = p2p_message_bytes(scenario).value();
+  const Bytes narrow = kept(layer_tensors(scenario));
+  scenario.train.fp32_residual_connection = true;
+  EXPECT_EQ(p2p_message_bytes(scenario), Bytes(2 * half));
+  // Of a layer, the inputs of its two norms.
+  EXPECT_EQ(kept(layer_tensors(scenario)), narrow + Bytes(2 * half));
+  const std::string all = text(layer_tensors(scenario));
+  EXPECT_EQ(all.substr(0, all.find("core_attention")),
+            "input_layernorm.input [2048,1,1024] x4\n"
+            "linear_qkv.input [2048,1,1024] x2\n");
+  EXPECT_EQ(text(head_tensors(scenario)).substr(0, 39),
+            "final_layernorm.input [2048,1,1024] x4\n");
+}
+
 TEST(ContextParallelism, CutsTheSequence) {
   Scenario scenario = testing::scenario(testing::llama3_8b());
   const Bytes whole = kept(layer_tensors(scenario));
