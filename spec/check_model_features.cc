@@ -102,6 +102,9 @@ void check_expert_overlap(const Scenario& scenario, Findings& findings) {
                  "needs virtual pipeline stages over several pipeline ranks; write "
                  "virtual_pipeline_model_parallel_size of at least 2",
                  {kVirtualSize, kPipelineSize});
+  if (parallel.virtual_pipeline_model_parallel_size > 1 && train.ddp_impl == DdpImpl::megatron_fsdp)
+    findings.add(kSwitch, "cannot go with ddp_impl megatron_fsdp and virtual stages; remove one",
+                 {"train.ddp_impl", "train.use_megatron_fsdp", kVirtualSize});
   if (train.recompute_granularity == RecomputeGranularity::full)
     findings.add(kSwitch, "cannot go with recompute_granularity full; write selective or none",
                  {"train.recompute_granularity"});

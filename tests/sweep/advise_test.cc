@@ -64,6 +64,20 @@ TEST(Advise, CombinationsFitAndTheCheapestComesFirst) {
   EXPECT_THAT(to_text(advice), HasSubstr("--set "));
 }
 
+TEST(Advise, ExpertsExchangeBesideComputeAndAnOffloadedOptimizerCostsTime) {
+  const Advice advice = advice_for(
+      "model: {preset: mixtral-8x7b, num_layers: 16}\n"
+      "parallel: {data_parallel_size: 8, expert_model_parallel_size: 8}\n"
+      "train: {global_batch_size: 64, seq_length: 8192, use_distributed_optimizer: true,\n"
+      "        moe_token_dispatcher_type: alltoall}\n"
+      "cluster: {preset: dgx-h100, gpu: {memory_gib: 30}}\n");
+  const double step_s = advice.base.step_time_s;
+  EXPECT_LT(trial(advice, "overlap experts' exchange").outcome.step_time_s, step_s);
+  const Outcome& offloaded = trial(advice, "offload the optimizer").outcome;
+  EXPECT_GT(offloaded.step_time_s, step_s);
+  EXPECT_LT(offloaded.peak_allocated_bytes, advice.base.peak_allocated_bytes);
+}
+
 TEST(Advise, AStepThatIsFineIsLeftAlone) {
   const Advice advice = advice_for(
       "model: {preset: llama3-8b}\n"

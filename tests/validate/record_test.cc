@@ -90,21 +90,38 @@ TEST(Record, IsSkippedWithItsReasonAndNeverSilently) {
       "no memory and no step time is measured");
 }
 
+json with_command_line() {
+  return {{"train",
+           {{"megatron_args",
+             {{"--num-layers", 4},
+              {"--hidden-size", 1024},
+              {"--num-attention-heads", 8},
+              {"--seq-length", 512},
+              {"--max-position-embeddings", 512},
+              {"--micro-batch-size", 1},
+              {"--global-batch-size", 8},
+              {"--tensor-model-parallel-size", 2},
+              {"--pipeline-model-parallel-size", 2},
+              {"--bf16", true},
+              {"--swiglu", false}}},
+            {"env", {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}}}}}};
+}
+
+TEST(Record, OfATestWhoseRecipeSaysMoreIsToldSo) {
+  json change = with_command_line();
+  change["id"] = "mcore-ci-gpt-small_defer_embedding_wgrad_compute-dev";
+  const std::vector<Record> records = read(change);
+  ASSERT_EQ(records.front().skipped, "");
+  const Scenario scenario = parse_scenario(records.front().scenario, "json", "small.json");
+  EXPECT_TRUE(scenario.train.defer_embedding_wgrad_compute);
+  EXPECT_EQ(scenario.train.wgrad_deferral_limit, 2);
+  EXPECT_THAT(records.front().assumed,
+              testing::Contains("--defer-embedding-wgrad-compute --wgrad-deferral-limit 2: the "
+                                "test's recipe"));
+}
+
 TEST(Record, WithItsWholeCommandLineIsReadAsMegatronWould) {
-  const std::vector<Record> records = read({{"train",
-                                             {{"megatron_args",
-                                               {{"--num-layers", 4},
-                                                {"--hidden-size", 1024},
-                                                {"--num-attention-heads", 8},
-                                                {"--seq-length", 512},
-                                                {"--max-position-embeddings", 512},
-                                                {"--micro-batch-size", 1},
-                                                {"--global-batch-size", 8},
-                                                {"--tensor-model-parallel-size", 2},
-                                                {"--pipeline-model-parallel-size", 2},
-                                                {"--bf16", true},
-                                                {"--swiglu", false}}},
-                                              {"env", {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}}}}}});
+  const std::vector<Record> records = read(with_command_line());
   ASSERT_EQ(records.front().skipped, "");
   const Scenario scenario = parse_scenario(records.front().scenario, "json", "small.json");
   EXPECT_EQ(scenario.parallel.data_parallel_size, 2);
