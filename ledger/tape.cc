@@ -124,7 +124,27 @@ bool exchanges(const std::vector<StepCollective>& collectives) {
 
 }  // namespace
 
-/// Runs a tape's forward and backward and notes the levels.
+/// Who wants the levels alone.
+struct NoEvents {
+  void born(int, std::int64_t) {}
+  void freed(int) {}
+  void renamed(int, int) {}
+};
+
+/// Writes down what is born and freed.
+class EventList {
+ public:
+  void born(int slot, std::int64_t bytes) { list_.push_back({TapeEvent::Kind::born, slot, bytes}); }
+  void freed(int slot) { list_.push_back({TapeEvent::Kind::freed, slot, 0}); }
+  void renamed(int from, int to) { list_.push_back({TapeEvent::Kind::renamed, to, from}); }
+  std::vector<TapeEvent> take() { return std::exchange(list_, {}); }
+
+ private:
+  std::vector<TapeEvent> list_;
+};
+
+/// Runs a tape's forward and backward, notes the levels, and tells of each birth and death.
+template <class Events>
 class TapePlayer {
  public:
   explicit TapePlayer(const Tape& tape)
@@ -147,6 +167,8 @@ class TapePlayer {
     return life;
   }
 
+  PartEvents write_events();
+
  private:
   /// What becomes of one tensor's memory.
   struct Storage {
@@ -168,6 +190,20 @@ class TapePlayer {
   };
   /// When a backward makes its weights' gradients, and lets go of what they need.
   enum class Weights { with, by_module, never };
+
+  // Slots as they are written: tensors, gradients, workspaces, outputs made twice.
+  int gradient_slot(int gradient) const { return static_cast<int>(num_tensors_) + gradient; }
+  int workspace_slot(int number) const { return static_cast<int>(3 * num_tensors_) + 8 + number; }
+  int twice_slot(TensorId id) const { return static_cast<int>(3 * num_tensors_) + 10 + id; }
+  std::size_t num_raw_slots() const { return 4 * num_tensors_ + 10; }
+
+  /// A workspace's block stands from here to end_workspace.
+  void begin_workspace(int number, std::int64_t size) {
+    if (size > 0) events_.born(workspace_slot(number), size);
+  }
+  void end_workspace(int number, std::int64_t size) {
+    if (size > 0) events_.freed(workspace_slot(number));
+  }
 
   Storage& storage(TensorId id) {
     return storages_[static_cast<std::size_t>(tape_.at(id).storage)];
@@ -256,10 +292,14 @@ class TapePlayer {
     }
     raise(life.forward_peak, live);
     for (int i = 0; i < num_nodes(); ++i) {
+      begin_workspace(0, node(i).forward_workspace);
       for (const TensorId id : node(i).outputs) {
-        if (owns(id)) live.of(category(id)) += bytes(id);
+        if (!owns(id)) continue;
+        live.of(category(id)) += bytes(id);
+        events_.born(id, bytes(id));
       }
       raise(life.forward_peak, with(live, node(i).forward_workspace));
+      end_workspace(0, node(i).forward_workspace);
       release_after(i, live);
     }
     life.kept = live;
@@ -281,7 +321,9 @@ class TapePlayer {
       const auto tensor = static_cast<TensorId>(id);
       if (!owns(tensor)) continue;
       const bool goes = s.kept ? s.offloaded && s.leaves_after == i : s.last_read == i;
-      if (goes) live.of(category(tensor)) -= bytes(tensor);
+      if (!goes) continue;
+      live.of(category(tensor)) -= bytes(tensor);
+      events_.freed(tensor);
     }
   }
 
@@ -302,10 +344,16 @@ class TapePlayer {
     gradient_of_.assign(num_tensors_, -1);
     alive_.assign(num_tensors_, false);
     saved_left_ = {};
+    saved_waiting_.clear();
     waiting_workspace_ = 0;
-    for (std::size_t id = 0; id < num_tensors_; ++id) alive_[id] = storages_[id].kept;
+    for (std::size_t id = 0; id < num_tensors_; ++id) {
+      const auto tensor = static_cast<TensorId>(id);
+      alive_[id] = storages_[id].kept;
+      if (owns(tensor) && storages_[id].offloaded) events_.born(tensor, bytes(tensor));
+    }
     twice_ = 0;
-    if (tape_.output >= 0) make_gradient(tape_.output, live);
+    twice_made_.clear();
+    if (tape_.output >= 0) make_gradient(tape_.output, live, Origin::received);
     for (const TensorId loss : tape_.losses_) make_gradient(loss, live);
     raise(half.peak, live);
     for (int i = num_nodes() - 1; i >= 0; --i) {
@@ -322,7 +370,9 @@ class TapePlayer {
     return half;
   }
 
-  int make_gradient(TensorId id, Live& live) {
+  enum class Origin { made, received };
+
+  int make_gradient(TensorId id, Live& live, Origin origin = Origin::made) {
     // Gradients of fp8 tensors are 16-bit; all others are as their tensors.
     const std::int64_t size =
         tape_.at(id).numel() *
@@ -330,6 +380,15 @@ class TapePlayer {
     const int made = num_gradients_++;
     gradients_[static_cast<std::size_t>(made)] = {size, category(id), 1};
     live.of(category(id)) += size;
+    if (origin == Origin::made) {
+      if (overwritten_ >= 0 && bytes(overwritten_) == size) {
+        events_.renamed(tape_.at(overwritten_).storage, gradient_slot(made));
+      } else {
+        if (overwritten_ >= 0) events_.freed(tape_.at(overwritten_).storage);
+        events_.born(gradient_slot(made), size);
+      }
+      overwritten_ = -1;
+    }
     if (gradient_of_[static_cast<std::size_t>(id)] < 0) {
       gradient_of_[static_cast<std::size_t>(id)] = made;
     }
@@ -338,7 +397,9 @@ class TapePlayer {
 
   void drop(int gradient, Live& live) {
     Gradient& g = gradients_[static_cast<std::size_t>(gradient)];
-    if (--g.owners == 0) live.of(g.category) -= g.bytes;
+    if (--g.owners > 0) return;
+    live.of(g.category) -= g.bytes;
+    events_.freed(gradient_slot(gradient));
   }
 
   void backward_of(int i, bool split, Live& live, Half& half) {
@@ -348,6 +409,9 @@ class TapePlayer {
       if (arrived < 0) arrived = gradient_of_[static_cast<std::size_t>(id)];
     }
     if (arrived >= 0) {
+      const std::int64_t weight_workspace = split ? 0 : n.weight_workspace;
+      begin_workspace(0, n.backward_workspace);
+      begin_workspace(1, weight_workspace);
       if (n.overwrites_saved) forget(n.saved.front(), live);
       std::array<int, 8> second{};
       std::size_t num_second = 0;
@@ -368,8 +432,9 @@ class TapePlayer {
           second[num_second++] = made;
         }
       }
-      const std::int64_t workspace = n.backward_workspace + (split ? 0 : n.weight_workspace);
-      raise(half.peak, with(live, workspace));
+      raise(half.peak, with(live, n.backward_workspace + weight_workspace));
+      end_workspace(0, n.backward_workspace);
+      end_workspace(1, weight_workspace);
       // The second gradient of a tensor is added to the first: in place, if nobody else holds it.
       for (std::size_t k = 0; k < num_second; ++k) {
         int& known = gradient_of_[static_cast<std::size_t>(added[k])];
@@ -402,6 +467,8 @@ class TapePlayer {
       if (segment.first == i && !segment.discards_output) {
         live.activations -= twice_;
         twice_ = 0;
+        for (const TensorId id : twice_made_) events_.freed(twice_slot(id));
+        twice_made_.clear();
       }
     }
   }
@@ -409,8 +476,12 @@ class TapePlayer {
   /// Of all linear layers whose gradients have waited.
   void make_weight_gradients(Live& live, Half& half) {
     raise(half.peak, with(live, waiting_workspace_));
+    begin_workspace(1, waiting_workspace_);
+    end_workspace(1, waiting_workspace_);
     for (const int gradient : counted_) drop(gradient, live);
     counted_.clear();
+    for (const TensorId id : saved_waiting_) events_.freed(id);
+    saved_waiting_.clear();
     live = live - saved_left_;
     saved_left_ = {};
     waiting_workspace_ = 0;
@@ -420,6 +491,7 @@ class TapePlayer {
   void forget(TensorId id, Live& live) {
     alive_[static_cast<std::size_t>(tape_.at(id).storage)] = false;
     live.of(category(id)) -= bytes(id);
+    overwritten_ = id;
   }
 
   bool is_counted(int gradient) const {
@@ -434,8 +506,10 @@ class TapePlayer {
       if (stays) {
         half.left.of(category(tensor)) += bytes(tensor);
         saved_left_.of(category(tensor)) += bytes(tensor);
+        saved_waiting_.push_back(tensor);
       } else {
         live.of(category(tensor)) -= bytes(tensor);
+        events_.freed(tensor);
       }
     }
   }
@@ -445,6 +519,7 @@ class TapePlayer {
   void run_again(const Tape::Recomputed& segment, Live& live, Live& peak) {
     std::vector<bool> passing(num_tensors_, false);
     for (int i = segment.first; i <= segment.last; ++i) {
+      begin_workspace(0, node(i).forward_workspace);
       for (const TensorId id : node(i).outputs) {
         if (!owns(id)) continue;
         const auto index = static_cast<std::size_t>(id);
@@ -453,24 +528,32 @@ class TapePlayer {
         if (is_output && !segment.discards_output) {
           twice_ += bytes(id);
           live.activations += bytes(id);
+          twice_made_.push_back(id);
+          events_.born(twice_slot(id), bytes(id));
           continue;
         }
         if (alive_[index]) continue;
         live.of(category(id)) += bytes(id);
+        events_.born(id, bytes(id));
         (s.first_saver >= 0 ? alive_ : passing)[index] = true;
       }
       raise(peak, with(live, node(i).forward_workspace));
+      end_workspace(0, node(i).forward_workspace);
       for (std::size_t id = 0; id < num_tensors_; ++id) {
         if (!passing[id] || storages_[id].last_read > i) continue;
         passing[id] = false;
-        live.of(category(static_cast<TensorId>(id))) -= bytes(static_cast<TensorId>(id));
+        let_go(static_cast<TensorId>(id), live);
       }
     }
     // An output that nobody saves has served its turn.
     for (std::size_t id = 0; id < num_tensors_; ++id) {
-      if (passing[id])
-        live.of(category(static_cast<TensorId>(id))) -= bytes(static_cast<TensorId>(id));
+      if (passing[id]) let_go(static_cast<TensorId>(id), live);
     }
+  }
+
+  void let_go(TensorId id, Live& live) {
+    live.of(category(id)) -= bytes(id);
+    events_.freed(id);
   }
 
   /// The second half: every linear layer's weight gradient, with what the first half left.
@@ -510,15 +593,129 @@ class TapePlayer {
   Live kept_, offloaded_;
   std::vector<Gradient> gradients_;
   int num_gradients_ = 0;
-  std::vector<int> gradient_of_;        // by tensor; -1: none yet
-  std::vector<bool> alive_;             // by storage: saved, and here
-  std::vector<int> counted_;            // gradients that the stash holds already
-  Live saved_left_;                     // saved tensors that the stash holds
-  std::int64_t waiting_workspace_ = 0;  // of the weights' gradients to come
-  std::int64_t twice_ = 0;              // outputs that recompute made a second time
+  std::vector<int> gradient_of_;         // by tensor; -1: none yet
+  std::vector<bool> alive_;              // by storage: saved, and here
+  std::vector<int> counted_;             // gradients that the stash holds already
+  Live saved_left_;                      // saved tensors that the stash holds
+  std::vector<TensorId> saved_waiting_;  // those
+  std::int64_t waiting_workspace_ = 0;   // of the weights' gradients to come
+  std::int64_t twice_ = 0;               // outputs that recompute made a second time
+  std::vector<TensorId> twice_made_;     // those
+  TensorId overwritten_ = -1;  // the saved tensor that the next gradient is written over; -1: none
+  Events events_;
 };
 
-PartLife play(const Tape& tape) { return TapePlayer(tape).play(); }
+PartLife play(const Tape& tape) { return TapePlayer<NoEvents>(tape).play(); }
+
+/// Gives the slots that stand between lists the low numbers.
+class SlotNumbers {
+ public:
+  explicit SlotNumbers(std::size_t num_raw) : number_(num_raw, -1) {}
+
+  void name(int raw) {
+    if (raw >= 0 && number_[static_cast<std::size_t>(raw)] < 0)
+      number_[static_cast<std::size_t>(raw)] = num_++;
+  }
+  void name(const std::vector<TapeEvent>& list) {
+    for (const TapeEvent& event : list) name(event.slot);
+  }
+  int num() const { return num_; }
+
+  int operator()(int raw) const { return raw < 0 ? -1 : number_[static_cast<std::size_t>(raw)]; }
+  void operator()(std::vector<TapeEvent>& list) const {
+    for (TapeEvent& event : list) {
+      event.slot = (*this)(event.slot);
+      if (event.kind == TapeEvent::Kind::renamed)
+        event.value = (*this)(static_cast<int>(event.value));
+    }
+  }
+
+ private:
+  std::vector<int> number_;
+  int num_ = 0;
+};
+
+/// The slots in use behind a list of events.
+void follow(const std::vector<TapeEvent>& list, std::vector<bool>& is_used) {
+  for (const TapeEvent& event : list) {
+    is_used[static_cast<std::size_t>(event.slot)] = event.kind != TapeEvent::Kind::freed;
+    if (event.kind == TapeEvent::Kind::renamed)
+      is_used[static_cast<std::size_t>(event.value)] = false;
+  }
+}
+
+template <class Events>
+PartEvents TapePlayer<Events>::write_events() {
+  PartEvents made;
+  PartLife levels;
+  std::vector<bool> is_used(num_raw_slots(), false);
+  const auto storage_of = [&](TensorId id) { return id < 0 ? -1 : tape_.at(id).storage; };
+  const auto input_gradient = [&] {
+    return tape_.input < 0 ? -1 : gradient_of_[static_cast<std::size_t>(tape_.input)];
+  };
+  made.input = storage_of(tape_.input);
+  made.output = storage_of(tape_.output);
+  made.keeps_output = made.output >= 0 && storages_[static_cast<std::size_t>(made.output)].kept;
+  if (made.input >= 0) is_used[static_cast<std::size_t>(made.input)] = true;
+  forward(levels);
+  made.forward = events_.take();
+  follow(made.forward, is_used);
+  SlotNumbers numbers(num_raw_slots());
+  for (std::size_t slot = 0; slot < is_used.size(); ++slot) {
+    const bool is_handed_on = static_cast<int>(slot) == made.output && !made.keeps_output;
+    if (is_used[slot] && !is_handed_on) numbers.name(static_cast<int>(slot));
+  }
+
+  backward(tape_.scenario.train.delay_wgrad_compute ? Weights::by_module : Weights::with);
+  made.backward = events_.take();
+  if (tape_.output >= 0) made.output_gradient = gradient_slot(0);
+  if (const int gradient = input_gradient(); gradient >= 0)
+    made.input_gradient = gradient_slot(gradient);
+
+  const Half half = backward(Weights::never);
+  made.input_backward = events_.take();
+  if (made.output_gradient >= 0) is_used[static_cast<std::size_t>(made.output_gradient)] = true;
+  follow(made.input_backward, is_used);
+  if (const int gradient = input_gradient(); gradient >= 0) {
+    made.split_input_gradient = gradient_slot(gradient);
+    made.keeps_split_gradient = gradients_[static_cast<std::size_t>(gradient)].owners > 1;
+  }
+  const std::int64_t workspace = (weights(half) - half.left).total();
+  begin_workspace(1, workspace);
+  end_workspace(1, workspace);
+  for (std::size_t slot = 0; slot < is_used.size(); ++slot) {
+    const auto raw = static_cast<int>(slot);
+    const bool is_handed_on = (raw == made.split_input_gradient && !made.keeps_split_gradient) ||
+                              (raw == made.output && !made.keeps_output);
+    if (!is_used[slot] || is_handed_on) continue;
+    numbers.name(raw);
+    events_.freed(raw);
+  }
+  made.weight_backward = events_.take();
+
+  for (Storage& s : storages_) s.kept = s.offloaded = false;
+  forward(levels);
+  made.unsaved_forward = events_.take();
+
+  made.num_kept = numbers.num();
+  for (const int raw : {made.input, made.output, made.output_gradient, made.input_gradient,
+                        made.split_input_gradient}) {
+    numbers.name(raw);
+  }
+  for (auto* list : {&made.forward, &made.unsaved_forward, &made.backward, &made.input_backward,
+                     &made.weight_backward}) {
+    numbers.name(*list);
+    numbers(*list);
+  }
+  for (int* slot : {&made.input, &made.output, &made.output_gradient, &made.input_gradient,
+                    &made.split_input_gradient}) {
+    *slot = numbers(*slot);
+  }
+  made.num_slots = numbers.num();
+  return made;
+}
+
+PartEvents events(const Tape& tape) { return TapePlayer<EventList>(tape).write_events(); }
 
 namespace {
 

@@ -160,6 +160,7 @@ class Tape {
   bool is_frozen;         // the weights recorded from here on are not trained
 
  private:
+  template <class Events>
   friend class TapePlayer;
 
   struct Recomputed {
@@ -201,6 +202,32 @@ struct PartLife {
   std::vector<SavedTensor> tensors;  // all that backward reads, in order of birth
 };
 PartLife play(const Tape& tape);
+
+/// A block of memory that is born, or goes. Slots name blocks: those from 0 to num_kept - 1 stand
+/// until the backward (or between its halves), the others within one list of events.
+struct TapeEvent {
+  enum class Kind : std::uint8_t { born, freed, renamed } kind = Kind::born;
+  int slot = 0;
+  std::int64_t value = 0;  // born: bytes; renamed: the slot that it was till now
+};
+
+/// The same life as events, in order. What nodes need while they run is a block of its own.
+struct PartEvents {
+  int num_kept = 0, num_slots = 0;
+  /// Handed in and handed on, each with its share of ownership; -1: none. An output that the part
+  /// keeps itself has two owners.
+  int input = -1, output = -1;
+  int output_gradient = -1, input_gradient = -1;
+  bool keeps_output = false;
+
+  std::vector<TapeEvent> forward;
+  std::vector<TapeEvent> unsaved_forward;  // of a checkpointed layer: nothing stays but its output
+  std::vector<TapeEvent> backward;
+  std::vector<TapeEvent> input_backward, weight_backward;
+  int split_input_gradient = -1;      // handed on by input_backward
+  bool keeps_split_gradient = false;  // weight_backward needs it too
+};
+PartEvents events(const Tape& tape);
 
 /// What a part runs, in order; `backward` with what recompute runs again.
 struct PartWork {

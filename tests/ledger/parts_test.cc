@@ -475,5 +475,110 @@ TEST(ChunkLedger, DistributedCheckpointsAreCutAndGathered) {
   EXPECT_EQ(chunk.backward.steps[1].work->collectives[0].kind, Collective::all_gather);
 }
 
+/// Blocks by slot, and the levels that a list of events leads through.
+struct Blocks {
+  std::map<int, std::int64_t> size;
+  std::int64_t level = 0, peak = 0;
+
+  void put(int slot, std::int64_t bytes) {
+    EXPECT_EQ(size.count(slot), 0u) << "slot " << slot << " is in use";
+    size[slot] = bytes;
+    level += bytes;
+    peak = std::max(peak, level);
+  }
+  std::int64_t remove(int slot) {
+    EXPECT_EQ(size.count(slot), 1u) << "slot " << slot << " is empty";
+    const std::int64_t bytes = size[slot];
+    size.erase(slot);
+    level -= bytes;
+    return bytes;
+  }
+  void play(const std::vector<TapeEvent>& events) {
+    peak = level;
+    for (const TapeEvent& event : events) {
+      if (event.kind == TapeEvent::Kind::freed) remove(event.slot);
+      if (event.kind == TapeEvent::Kind::born) put(event.slot, event.value);
+      if (event.kind == TapeEvent::Kind::renamed)
+        put(event.slot, remove(static_cast<int>(event.value)));
+    }
+  }
+};
+
+/// Layers of both kinds and the ends, under what changes the life of their tensors.
+std::vector<Tape> tapes_of(const std::vector<Scenario>& scenarios) {
+  std::vector<Tape> tapes;
+  for (const Scenario& scenario : scenarios) {
+    tapes.push_back(layer_tape(scenario, LayerKind::dense));
+    if (scenario.model.moe) tapes.push_back(layer_tape(scenario, LayerKind::moe));
+    tapes.push_back(layer_tape(scenario, LayerKind::dense, true));
+    tapes.push_back(embedding_tape(scenario));
+    tapes.push_back(head_tape(scenario));
+  }
+  return tapes;
+}
+
+std::vector<Scenario> settings() {
+  std::vector<Scenario> made;
+  for (Scenario base : {testing::scenario(testing::llama3_8b()),
+                        testing::scenario(testing::gpt3_175b(), 8), deepseek(2, 4)}) {
+    made.push_back(base);
+    base.train.recompute_granularity = RecomputeGranularity::selective;
+    for (const RecomputeModule module :
+         {RecomputeModule::core_attn, RecomputeModule::mlp, RecomputeModule::moe,
+          RecomputeModule::layernorm, RecomputeModule::moe_act, RecomputeModule::mla_up_proj}) {
+      made.push_back(base);
+      made.back().train.recompute_modules = {module};
+    }
+    base.train.recompute_granularity = RecomputeGranularity::none;
+    made.push_back(base);
+    made.back().train.cpu_offloading_num_layers = 1;
+  }
+  return made;
+}
+
+TEST(PartEvents, LeadThroughTheLevelsOfThePart) {
+  const std::vector<Scenario> scenarios = settings();
+  for (const Tape& tape : tapes_of(scenarios)) {
+    const PartLife life = play(tape);
+    const PartEvents list = events(tape);
+    SCOPED_TRACE(tape.nodes().front().name);
+    for (const bool split : {false, true}) {
+      Blocks blocks;
+      if (list.input >= 0) blocks.put(list.input, tape.at(tape.input).bytes());
+      blocks.play(list.forward);
+      EXPECT_EQ(blocks.peak, life.forward_peak.total());
+      if (list.output >= 0 && !list.keeps_output) blocks.remove(list.output);
+      EXPECT_EQ(blocks.level, life.kept.total());
+      for (const auto& [slot, bytes] : blocks.size) EXPECT_LT(slot, list.num_kept);
+      if (list.output_gradient >= 0) blocks.put(list.output_gradient, tape.at(tape.output).bytes());
+      blocks.play(split ? list.input_backward : list.backward);
+      // What was offloaded comes back as backward begins.
+      EXPECT_EQ(blocks.peak, (split ? life.input_backward_peak : life.backward_peak).total());
+      const int gradient = split ? list.split_input_gradient : list.input_gradient;
+      if (gradient >= 0 && !(split && list.keeps_split_gradient)) blocks.remove(gradient);
+      if (split) {
+        EXPECT_EQ(blocks.level, life.stash.total());
+        for (const auto& [slot, bytes] : blocks.size) EXPECT_LT(slot, list.num_kept);
+        blocks.play(list.weight_backward);
+        EXPECT_EQ(blocks.peak, life.weight_backward_peak.total());
+      }
+      EXPECT_EQ(blocks.level, 0);
+    }
+  }
+}
+
+TEST(PartEvents, WithoutAutogradALayerLeavesItsOutputAlone) {
+  const std::vector<Scenario> scenarios = settings();
+  for (const Scenario& scenario : scenarios) {
+    const Tape tape = layer_tape(scenario, LayerKind::dense);
+    const PartEvents list = events(tape);
+    Blocks blocks;
+    blocks.put(list.input, tape.at(tape.input).bytes());
+    blocks.play(list.unsaved_forward);
+    EXPECT_EQ(blocks.level, tape.at(tape.output).bytes());
+    EXPECT_LE(blocks.peak, play(tape).forward_peak.total());
+  }
+}
+
 }  // namespace
 }  // namespace pipeledger
