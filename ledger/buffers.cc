@@ -190,6 +190,11 @@ std::int64_t Buffers::num_parameters(const StageLayout& stage) const {
 }
 
 std::int64_t Buffers::num_distinct(std::span<const StageLayout> stages) const {
+  const std::vector<std::int64_t> numels = distinct(stages);
+  return std::accumulate(numels.begin(), numels.end(), std::int64_t{0});
+}
+
+std::vector<std::int64_t> Buffers::distinct(std::span<const StageLayout> stages) const {
   std::array<bool, kNumParts> is_there{};
   for (const StageLayout& stage : stages) {
     for_each_part(scenario_, stage, [&](Part part, int) { is_there[index(part)] = true; });
@@ -203,9 +208,9 @@ std::int64_t Buffers::num_distinct(std::span<const StageLayout> stages) const {
   }
   std::sort(shapes.begin(), shapes.end());
   shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
-  std::int64_t numel = 0;
-  for (const MatrixShape& shape : shapes) numel += shape.rows * shape.columns;
-  return numel;
+  std::vector<std::int64_t> numels;
+  for (const MatrixShape& shape : shapes) numels.push_back(shape.rows * shape.columns);
+  return numels;
 }
 
 std::int64_t Buffers::num_linear(const StageLayout& stage) const {
@@ -253,6 +258,10 @@ std::vector<BufferParameter> Buffers::list(const StageLayout& stage, std::size_t
     }
   });
   return parameters;
+}
+
+BufferLayout Buffers::layout(const StageLayout& stage, std::size_t number) const {
+  return buffer_layout(list(stage, number), rules(number, bucket_size(stage)));
 }
 
 void Buffers::lay_out(const StageLayout& stage, std::size_t number, BufferSize& size,

@@ -87,6 +87,12 @@ class Buffers {
   /// Elements of linear layers that FP8 runs in: what it caches or stores in 8 bits.
   std::int64_t num_linear(const StageLayout& stage) const;
 
+  /// The parameters of one buffer, one by one: in registration order, and where they lie in it.
+  std::vector<BufferParameter> list(const StageLayout& stage, std::size_t number) const;
+  BufferLayout layout(const StageLayout& stage, std::size_t number) const;
+  /// Elements of each distinct matrix shape of these stages.
+  std::vector<std::int64_t> distinct(std::span<const StageLayout> stages) const;
+
  private:
   struct Tally {
     std::int64_t numel = 0;
@@ -109,7 +115,6 @@ class Buffers {
   void lay_out(const StageLayout& stage, std::size_t number, BufferSize& size,
                std::optional<std::int64_t> bucket_size) const;
   std::optional<std::int64_t> bucket_size(const StageLayout& stage) const;
-  std::vector<BufferParameter> list(const StageLayout& stage, std::size_t number) const;
 
   const Scenario& scenario_;
   std::array<std::vector<PartParameter>, kNumParts> parts_;

@@ -78,11 +78,13 @@ std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
   const bool has_head = any([](const StageLayout& s) { return s.head; });
   const bool is_te = train.transformer_impl == TransformerImpl::transformer_engine;
   std::vector<PersistentBuffer> buffers;
-  const auto add = [&](std::string_view name, Bytes bytes, std::string_view source) {
-    if (bytes != Bytes{}) buffers.push_back({name, bytes, source});
+  using Born = PersistentBuffer::Born;
+  const auto add = [&](std::string_view name, Bytes bytes, std::string_view source,
+                       Born born = Born::first_forward) {
+    if (bytes != Bytes{}) buffers.push_back({name, bytes, source, born});
   };
   add("stand-ins of weights' gradients", dummy_gradient_bytes(scenario, stages),
-      "TE get_dummy_wgrad");
+      "TE get_dummy_wgrad", Born::elsewhere);
   // The router's GEMM is Transformer Engine's even among local layers.
   if (has_layers && (is_te || scenario.model.moe)) {
     const bool grouped = is_te && scenario.model.moe && train.moe_grouped_gemm;
@@ -92,12 +94,12 @@ std::vector<PersistentBuffer> persistent_buffers(const Scenario& scenario,
   }
   if (has_head || (!is_te && has_layers)) {
     add("cuBLAS workspaces of PyTorch", cublas_workspace(scenario) * kNumCublasHandles,
-        "PyTorch CublasHandlePool.cpp");
+        "PyTorch CublasHandlePool.cpp", Born::both_directions);
   }
   add("global memory buffer", global_memory_buffer(scenario, has_layers, has_head),
       "Megatron-LM get_global_memory_buffer, mpu");
   add("gradient of the last stage input", last_input_gradient(scenario, stages),
-      "Megatron-LM schedules.py, input_tensor_grad");
+      "Megatron-LM schedules.py, input_tensor_grad", Born::elsewhere);
   if (has_layers) add("rotary table", rotary_table(scenario), "rotary_pos_embedding.py");
   return buffers;
 }

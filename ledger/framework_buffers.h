@@ -10,9 +10,12 @@
 namespace pipeledger {
 
 struct PersistentBuffer {
+  /// When it comes to be; elsewhere: what makes it tells.
+  enum class Born { first_forward, both_directions, elsewhere };
   std::string_view name;
   Bytes bytes{};
   std::string_view source;
+  Born born = Born::first_forward;
 };
 
 /// Of a rank that holds these stages, from its first backward on:

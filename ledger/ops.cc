@@ -12,6 +12,7 @@
 #include "ledger/parameters.h"
 #include "ledger/parts.h"
 #include "ledger/shape.h"
+#include "ledger/stage_events.h"
 #include "ledger/state.h"
 
 namespace pipeledger {
@@ -23,6 +24,7 @@ using Work = std::shared_ptr<const StepWork>;
 /// One kind of part: what it holds, and what each of its steps runs.
 struct PartOps {
   PartLife life;
+  std::shared_ptr<const PartEvents> events;  // only if asked for
   Work forward, backward, input_backward, weight_backward;
   Work again;  // forward of a checkpointed layer whose input was kept
   TrainingFlops model_flops;
@@ -53,7 +55,10 @@ List of_weights(const List& list, bool weight) {
 /// Everything that steps of a scenario share.
 class AllParts {
  public:
-  explicit AllParts(const Scenario& scenario) : scenario_(scenario) {
+  enum class Wanted { levels, events };
+
+  explicit AllParts(const Scenario& scenario, Wanted wanted = Wanted::levels)
+      : scenario_(scenario), with_events_(wanted == Wanted::events) {
     exact_ = scenario.sim.convention == Convention::exact;
     if (!exact_) prices_ = convention_prices(scenario);
     gathers_ = gathers_units(scenario);
@@ -167,6 +172,7 @@ class AllParts {
                std::int64_t numel, std::int64_t num_gradients) const {
     PartOps part{.life = play(tape), .model_flops = model_flops};
     part.num_gradients = num_gradients;
+    if (with_events_) part.events = std::make_shared<const PartEvents>(events(tape));
     const PartWork runs = work(tape);
     StepWork forward{.kind = kind,
                      .kernels = runs.forward,
@@ -232,6 +238,7 @@ class AllParts {
   }
 
   const Scenario& scenario_;
+  bool with_events_;
   std::optional<Scenario> tower_;
   ConventionPrices prices_;
   bool exact_ = true;
@@ -293,6 +300,24 @@ class ChunkBuilder {
     backward(chunk.weight_backward.steps, Half::weight);
     set_flops(chunk);
     return chunk;
+  }
+
+  StageEvents events() const {
+    StageEvents made{.whole_mask = Bytes(whole_mask()),
+                     .own_mask = Bytes(own_mask()),
+                     .keeps_mask = keeps_mask()};
+    for (const Place& place : places_) {
+      made.parts.push_back({.events = place.part->events,
+                            .checkpointed = place.checkpointed,
+                            .keeps_input = place.keeps_input,
+                            .unit = place.unit,
+                            .has_backward = place.part->has_backward,
+                            .input = Bytes(place.checkpointed ? kept(place).total() : 0),
+                            .gathered = Bytes(place.part->gathered_bytes),
+                            .scattered = Bytes(place.part->scattered_bytes),
+                            .gradients = torch_ ? created_gradients(*place.part) : Bytes{}});
+    }
+    return made;
   }
 
  private:
@@ -510,10 +535,12 @@ class ChunkBuilder {
 
   /// With ddp_impl torch gradients are born here and stay for the optimizer.
   void book_gradients(OpStep& step, const PartOps& part) const {
-    if (!torch_) return;
+    if (torch_) step.at_end.add(Category::gradients, created_gradients(part));
+  }
+
+  Bytes created_gradients(const PartOps& part) const {
     const int ways = parts_.scatters() ? scenario_.parallel.data_parallel_size : 1;
-    step.at_end.add(Category::gradients,
-                    Bytes(shard(part.num_gradients, ways) * gradient_element_bytes(scenario_)));
+    return Bytes(shard(part.num_gradients, ways) * gradient_element_bytes(scenario_));
   }
 
   void set_flops(ChunkLedger& chunk) const {
@@ -595,6 +622,16 @@ std::vector<ChunkLedger> chunk_ledgers(const Scenario& scenario) {
     chunks.push_back(ChunkBuilder(scenario, parts, layouts[s], static_cast<int>(s)).build());
   }
   return chunks;
+}
+
+std::vector<StageEvents> stage_events(const Scenario& scenario) {
+  const AllParts parts(scenario, AllParts::Wanted::events);
+  const std::vector<StageLayout> layouts = stage_layouts(scenario);
+  std::vector<StageEvents> made;
+  for (std::size_t s = 0; s < layouts.size(); ++s) {
+    made.push_back(ChunkBuilder(scenario, parts, layouts[s], static_cast<int>(s)).events());
+  }
+  return made;
 }
 
 }  // namespace pipeledger

@@ -21,20 +21,6 @@
 namespace pipeledger {
 namespace {
 
-std::vector<Program> make_programs(const Scenario& scenario, const Schedule& schedule) {
-  if (scenario.sim.runtime == Runtime::ideal) return ideal_programs(schedule);
-  if (scenario.sim.runtime == Runtime::torch) return torch_programs(schedule);
-  const Train& train = scenario.train;
-  return megatron_programs(
-      schedule, scenario.parallel.microbatch_group_size_per_vp_stage,
-      {.overlap_p2p_communication = scenario.sim.overlap_p2p_communication,
-       .overlap_p2p_communication_warmup_flush =
-           scenario.sim.overlap_p2p_communication_warmup_flush,
-       .deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs,
-       .aligned_grad_sync = train.overlap_grad_reduce && train.align_grad_reduce,
-       .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
-}
-
 /// Two collectives one after the other, as one.
 CollectiveShare joined(CollectiveShare first, const CollectiveShare& second) {
   first.latency += second.latency;
@@ -121,12 +107,6 @@ RankPlan make_rank(const Scenario& scenario, const Schedule& schedule,
   }
   plan.optimizer = optimizer_times(scenario, chunks);
   return plan;
-}
-
-OutputRelease output_release(const Sim& sim) {
-  if (sim.runtime == Runtime::ideal) return OutputRelease::as_sent;
-  if (!sim.deallocate_pipeline_outputs) return OutputRelease::with_backward;
-  return sim.runtime == Runtime::megatron ? OutputRelease::by_call : OutputRelease::as_sent;
 }
 
 Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
@@ -228,6 +208,26 @@ void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops)
 }
 
 }  // namespace
+
+std::vector<Program> make_programs(const Scenario& scenario, const Schedule& schedule) {
+  if (scenario.sim.runtime == Runtime::ideal) return ideal_programs(schedule);
+  if (scenario.sim.runtime == Runtime::torch) return torch_programs(schedule);
+  const Train& train = scenario.train;
+  return megatron_programs(
+      schedule, scenario.parallel.microbatch_group_size_per_vp_stage,
+      {.overlap_p2p_communication = scenario.sim.overlap_p2p_communication,
+       .overlap_p2p_communication_warmup_flush =
+           scenario.sim.overlap_p2p_communication_warmup_flush,
+       .deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs,
+       .aligned_grad_sync = train.overlap_grad_reduce && train.align_grad_reduce,
+       .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
+}
+
+OutputRelease output_release(const Sim& sim) {
+  if (sim.runtime == Runtime::ideal) return OutputRelease::as_sent;
+  if (!sim.deallocate_pipeline_outputs) return OutputRelease::with_backward;
+  return sim.runtime == Runtime::megatron ? OutputRelease::by_call : OutputRelease::as_sent;
+}
 
 Plan make_plan(const Scenario& scenario, const Topology& topology) {
   const Parallel& parallel = scenario.parallel;

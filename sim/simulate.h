@@ -13,6 +13,9 @@ namespace pipeledger {
 /// What the players need, from the scenario. Throws InputError (fields of the scenario, without
 /// line numbers: see `locate`) where the parts do not fit together.
 Plan make_plan(const Scenario& scenario, const Topology& topology);
+/// Parts of it: the calls of every rank under the scenario's runtime, and when outputs go.
+std::vector<Program> make_programs(const Scenario& scenario, const Schedule& schedule);
+OutputRelease output_release(const Sim& sim);
 
 /// A plan in SimGrid, link loads included. At most once a process (see Engine).
 StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progress& progress = {});

@@ -1,0 +1,472 @@
+#include "sim/allocation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "sim/plan.h"
+#include "sim/simulate.h"
+
+namespace pipeledger {
+namespace {
+
+using Block = CachingAllocator::Block;
+constexpr Block kNone = -1;
+constexpr Bytes kUnlimited{std::int64_t{1} << 60};
+
+struct OutOfMemory {};
+
+/// Blocks with owners: tensors that share one, variables that hold them.
+class SharedBlocks {
+ public:
+  SharedBlocks(const AllocConf& conf, Bytes limit) : allocator_(conf, limit) {}
+
+  Block born(Bytes bytes) {
+    if (bytes == Bytes{}) return kNone;
+    const std::optional<Block> block = allocator_.allocate(bytes);
+    if (!block) throw OutOfMemory{};
+    const auto index = static_cast<std::size_t>(*block);
+    if (owners_.size() <= index) owners_.resize(index + 64);
+    owners_[index] = 1;
+    if (allocator_.now().allocated > most_) {
+      most_ = allocator_.now().allocated;
+      largest_free_ = allocator_.largest_free_block();
+    }
+    return *block;
+  }
+  Block share(Block block) {
+    if (block != kNone) ++owners_[static_cast<std::size_t>(block)];
+    return block;
+  }
+  /// One owner lets go.
+  void release(Block& block) {
+    if (block == kNone) return;
+    if (--owners_[static_cast<std::size_t>(block)] == 0) allocator_.free(block);
+    block = kNone;
+  }
+
+  void begin_step() {
+    allocator_.reset_peak();
+    most_ = {};
+  }
+  StepAllocation step() const { return {allocator_.peak(), largest_free_}; }
+  const CachingAllocator& allocator() const { return allocator_; }
+
+ private:
+  CachingAllocator allocator_;
+  std::vector<int> owners_;
+  Bytes most_{}, largest_free_{};
+};
+
+/// The blocks of one microbatch on one stage, from its forward to its backward.
+struct Held {
+  std::vector<Block> slots;        // of its parts, one behind the other
+  std::vector<Block> checkpoints;  // by part
+  Block input = kNone, mask = kNone;
+  Block input_gradient = kNone;
+};
+
+class RankPlayer {
+ public:
+  RankPlayer(const Scenario& scenario, const Schedule& schedule, const Program& program,
+             const std::vector<StageEvents>& stages, SharedBlocks& blocks)
+      : schedule_(schedule),
+        program_(program),
+        stages_(stages),
+        blocks_(blocks),
+        message_bytes_(p2p_message_bytes(scenario)),
+        num_cuts_(scenario.train.distribute_saved_activations
+                      ? scenario.parallel.tensor_model_parallel_size
+                      : 1),
+        release_(output_release(scenario.sim)),
+        waits_for_sends_(scenario.sim.runtime == Runtime::megatron),
+        chunks_(static_cast<std::size_t>(schedule.num_chunks)) {
+    const auto num_units = static_cast<std::size_t>(schedule.num_stages()) *
+                           static_cast<std::size_t>(schedule.num_microbatches);
+    held_.resize(num_units);
+    activations_.assign(num_units, kNone);
+    gradients_.assign(num_units, kNone);
+    int most = 0;
+    for (const StageEvents& stage : stages) {
+      for (const PlacedEvents& part : stage.parts) most = std::max(most, part.events->num_slots);
+    }
+    scratch_.assign(static_cast<std::size_t>(most), kNone);
+  }
+
+  /// Plays a step up to its optimizer. What is kept for good is made as its time comes.
+  void step(const StateEvents& state, bool is_first) {
+    state_ = is_first ? &state : nullptr;
+    if (state_ != nullptr) play(state_->first_forward);
+    for (std::size_t i = 0; i < program_.size(); ++i) instruction(i);
+    release_sent();
+    for (Block& gradient : created_) blocks_.release(gradient);
+    created_.clear();
+  }
+
+  /// A list whose blocks stay, or are freed within it.
+  void play(const std::vector<TapeEvent>& list) {
+    std::vector<Block> slots;
+    for (const TapeEvent& event : list) {
+      const auto slot = static_cast<std::size_t>(event.slot);
+      if (slots.size() <= slot) slots.resize(slot + 1, kNone);
+      if (event.kind == TapeEvent::Kind::born) {
+        slots[slot] = blocks_.born(Bytes(event.value));
+      } else {
+        blocks_.release(slots[slot]);
+      }
+    }
+  }
+
+ private:
+  /// What Python's variables hold of a chunk between its ops: the last input, and its gradient.
+  struct ChunkVariables {
+    Block input = kNone, gradient = kNone;
+    Microbatch microbatch{-1};
+    bool has_created = false;  // gradients of this step
+  };
+
+  std::size_t unit(Stage stage, Microbatch microbatch) const {
+    return stage.index() * static_cast<std::size_t>(schedule_.num_microbatches) +
+           microbatch.index();
+  }
+  Block& block_of(const Message& message) {
+    auto& list = message.payload == Payload::activation ? activations_ : gradients_;
+    return list[unit(message.stage, message.microbatch)];
+  }
+
+  void instruction(std::size_t i) {
+    const Instruction& call = program_[i];
+    switch (call.action) {
+      case Action::compute:
+        if (!waits_for_sends_) release_sent();
+        compute(call.op(), i);
+        break;
+      case Action::communicate:
+        if (call.moves()) post(call);
+        if (!call.more && call.blocking) release_sent();
+        break;
+      case Action::wait:
+        if (sends(call.channel)) sent(call.message());
+        break;
+      case Action::free_output:
+        if (release_ == OutputRelease::by_call) blocks_.release(block_of(call.message()));
+        break;
+      case Action::drop_input:
+        drop_input(unit(call.stage, call.microbatch));
+        break;
+      default:
+        break;
+    }
+  }
+
+  void post(const Instruction& call) {
+    const Message message = call.message();
+    if (!sends(call.channel)) {
+      block_of(message) = blocks_.born(message_bytes_);
+    } else if (message.payload == Payload::gradient || release_ == OutputRelease::as_sent) {
+      sending_.push_back(message);
+    }
+  }
+  void sent(const Message& message) {
+    const auto found = std::find(sending_.begin(), sending_.end(), message);
+    if (found == sending_.end()) return;
+    blocks_.release(block_of(message));
+    sending_.erase(found);
+  }
+  void release_sent() {
+    for (const Message& message : sending_) blocks_.release(block_of(message));
+    sending_.clear();
+  }
+
+  void drop_input(std::size_t number) {
+    const auto kept = std::find_if(kept_inputs_.begin(), kept_inputs_.end(),
+                                   [&](const auto& each) { return each.first == number; });
+    if (kept == kept_inputs_.end()) return;
+    blocks_.release(kept->second);
+    kept_inputs_.erase(kept);
+  }
+
+  void compute(const Op& op, std::size_t i) {
+    const StageEvents& stage = stages_[op.stage.index()];
+    Held& held = held_[unit(op.stage, op.microbatch)];
+    switch (op.kind) {
+      case OpKind::F:
+        forward(op, stage, held);
+        break;
+      case OpKind::B:
+        backward(op, stage, held, false);
+        finish(op, held, i);
+        break;
+      case OpKind::I:
+        backward(op, stage, held, true);
+        break;
+      case OpKind::W:
+        weights(stage, held);
+        finish(op, held, i);
+        break;
+    }
+  }
+
+  // Events of a part: low slots stand in what the microbatch holds, the others are of the moment.
+
+  Block& slot(const PartEvents& part, Block* kept, int number) {
+    return number < part.num_kept ? kept[number] : scratch_[static_cast<std::size_t>(number)];
+  }
+  void play(const PartEvents& part, const std::vector<TapeEvent>& list, Block* kept) {
+    for (const TapeEvent& event : list) {
+      Block& block = slot(part, kept, event.slot);
+      switch (event.kind) {
+        case TapeEvent::Kind::born:
+          block = blocks_.born(Bytes(event.value));
+          break;
+        case TapeEvent::Kind::freed:
+          blocks_.release(block);
+          break;
+        case TapeEvent::Kind::renamed:
+          block = std::exchange(slot(part, kept, static_cast<int>(event.value)), kNone);
+          break;
+      }
+    }
+  }
+
+  Block* kept_slots(const StageEvents& stage, Held& held, std::size_t part) const {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < part; ++i)
+      first += static_cast<std::size_t>(stage.parts[i].events->num_kept);
+    return held.slots.data() + first;
+  }
+
+  /// Runs a part from `input`, whose ownership it takes, and returns its output.
+  Block run(const PlacedEvents& part, const std::vector<TapeEvent>& list, Block* kept, Block input,
+            bool keeps_output) {
+    Block whole = blocks_.born(part.gathered);
+    const PartEvents& events = *part.events;
+    if (events.input >= 0) {
+      slot(events, kept, events.input) = input;
+    } else {
+      blocks_.release(input);
+    }
+    play(events, list, kept);
+    blocks_.release(whole);
+    if (events.output < 0) return kNone;
+    Block& output = slot(events, kept, events.output);
+    return keeps_output ? blocks_.share(output) : std::exchange(output, kNone);
+  }
+
+  void forward(const Op& op, const StageEvents& stage, Held& held) {
+    open(stage, held);
+    ChunkVariables& variables = chunks_[schedule_.chunk_of(op).index()];
+    Block input = kNone;
+    if (op.stage.value > 0) {
+      input = std::exchange(
+          block_of({Payload::activation, op.microbatch, Stage{op.stage.value - 1}}), kNone);
+      blocks_.release(variables.input);
+      blocks_.release(variables.gradient);
+      variables.input = blocks_.share(input);
+      variables.microbatch = op.microbatch;
+      held.input = blocks_.share(input);
+    }
+    Block mask = blocks_.born(stage.whole_mask);
+    if (stage.own_mask < stage.whole_mask) {
+      Block whole = std::exchange(mask, blocks_.born(stage.own_mask));
+      blocks_.release(whole);
+    }
+    for (std::size_t i = 0; i < stage.parts.size(); ++i) {
+      const PlacedEvents& part = stage.parts[i];
+      Block* kept = kept_slots(stage, held, i);
+      if (part.checkpointed) {
+        if (part.keeps_input) held.checkpoints[i] = checkpoint(part, input);
+        input = run(part, part.events->unsaved_forward, kept, input, false);
+      } else {
+        input = run(part, part.events->forward, kept, input, part.events->keeps_output);
+      }
+    }
+    if (stage.keeps_mask) std::swap(held.mask, mask);
+    blocks_.release(mask);
+    if (op.stage.value + 1 < schedule_.num_stages()) {
+      block_of({Payload::activation, op.microbatch, op.stage}) = input;
+    } else {
+      blocks_.release(input);
+    }
+  }
+
+  /// What a checkpoint keeps of its input: a share of the block, or a part cut from it.
+  Block checkpoint(const PlacedEvents& part, Block input) {
+    if (input == kNone) return kNone;
+    return num_cuts_ > 1 ? blocks_.born(part.input) : blocks_.share(input);
+  }
+
+  void open(const StageEvents& stage, Held& held) {
+    std::size_t num_slots = 0;
+    for (const PlacedEvents& part : stage.parts)
+      num_slots += static_cast<std::size_t>(part.events->num_kept);
+    if (!unused_.empty()) {
+      held = std::move(unused_.back());
+      unused_.pop_back();
+    }
+    held.slots.assign(num_slots, kNone);
+    held.checkpoints.assign(stage.parts.size(), kNone);
+  }
+
+  void backward(const Op& op, const StageEvents& stage, Held& held, bool is_split) {
+    if (state_ != nullptr) play(std::exchange(state_, nullptr)->first_backward);
+    Block gradient = kNone, received = kNone;
+    if (op.stage.value + 1 < schedule_.num_stages()) {
+      received = std::exchange(
+          block_of({Payload::gradient, op.microbatch, Stage{op.stage.value + 1}}), kNone);
+      gradient = blocks_.share(received);
+    }
+    for (std::size_t i = stage.parts.size(); i-- > 0;) {
+      const PlacedEvents& part = stage.parts[i];
+      if (!part.has_backward) continue;
+      const bool ends_unit =
+          part.unit >= 0 && (i + 1 == stage.parts.size() || stage.parts[i + 1].unit != part.unit);
+      if (ends_unit) run_again(stage, held, i);
+      gradient = backward_of(part, kept_slots(stage, held, i), gradient, is_split);
+      create_gradients(op, part);
+    }
+    chunks_[schedule_.chunk_of(op).index()].has_created = true;
+    blocks_.release(received);
+    blocks_.release(held.mask);
+    if (release_ == OutputRelease::with_backward && op.stage.value + 1 < schedule_.num_stages())
+      blocks_.release(block_of({Payload::activation, op.microbatch, op.stage}));
+    if (op.stage.value == 0) {
+      blocks_.release(gradient);
+      return;
+    }
+    // A variable of the schedule holds the last one until the next is there.
+    blocks_.release(last_input_gradient_);
+    last_input_gradient_ = blocks_.share(gradient);
+    ChunkVariables& variables = chunks_[schedule_.chunk_of(op).index()];
+    if (variables.microbatch == op.microbatch) variables.gradient = blocks_.share(gradient);
+    block_of({Payload::gradient, op.microbatch, op.stage}) = gradient;
+  }
+
+  Block backward_of(const PlacedEvents& part, Block* kept, Block gradient, bool is_split) {
+    const PartEvents& events = *part.events;
+    Block whole = blocks_.born(part.gathered);
+    Block whole_gradients = is_split ? kNone : blocks_.born(part.scattered);
+    if (events.output_gradient >= 0) {
+      slot(events, kept, events.output_gradient) = gradient;
+    } else {
+      blocks_.release(gradient);
+    }
+    play(events, is_split ? events.input_backward : events.backward, kept);
+    blocks_.release(whole);
+    blocks_.release(whole_gradients);
+    const int number = is_split ? events.split_input_gradient : events.input_gradient;
+    if (number < 0) return kNone;
+    Block& made = slot(events, kept, number);
+    return is_split && events.keeps_split_gradient ? blocks_.share(made)
+                                                   : std::exchange(made, kNone);
+  }
+
+  void run_again(const StageEvents& stage, Held& held, std::size_t last) {
+    std::size_t first = last;
+    while (first > 0 && stage.parts[first - 1].unit == stage.parts[last].unit) --first;
+    Block input = std::exchange(held.checkpoints[first], kNone);
+    if (input != kNone && num_cuts_ > 1) {
+      Block cut = std::exchange(input, blocks_.born(stage.parts[first].input * num_cuts_));
+      blocks_.release(cut);
+    }
+    for (std::size_t i = first; i <= last; ++i) {
+      const PlacedEvents& part = stage.parts[i];
+      input = run(part, part.events->forward, kept_slots(stage, held, i), input,
+                  part.events->keeps_output);
+    }
+    blocks_.release(input);
+  }
+
+  void create_gradients(const Op& op, const PlacedEvents& part) {
+    if (part.gradients == Bytes{} || chunks_[schedule_.chunk_of(op).index()].has_created) return;
+    created_.push_back(blocks_.born(part.gradients));
+  }
+
+  void weights(const StageEvents& stage, Held& held) {
+    for (std::size_t i = stage.parts.size(); i-- > 0;) {
+      if (!stage.parts[i].has_backward) continue;
+      Block whole = blocks_.born(stage.parts[i].scattered);
+      play(*stage.parts[i].events, stage.parts[i].events->weight_backward,
+           kept_slots(stage, held, i));
+      blocks_.release(whole);
+    }
+  }
+
+  /// The microbatch is through: its blocks are gone, but an input that a variable holds.
+  void finish(const Op& op, Held& held, std::size_t i) {
+    for (const Block block : held.slots)
+      PIPELEDGER_CHECK(block == kNone, "a block outlives the backward of stage {}", op.stage.value);
+    for (++i; i < program_.size() && program_[i].action == Action::keep_input; ++i) {
+      kept_inputs_.emplace_back(unit(program_[i].stage, program_[i].microbatch),
+                                blocks_.share(held.input));
+    }
+    blocks_.release(held.input);
+    unused_.push_back(std::move(held));
+    held = {};
+  }
+
+  const Schedule& schedule_;
+  const Program& program_;
+  const std::vector<StageEvents>& stages_;
+  SharedBlocks& blocks_;
+  Bytes message_bytes_;
+  std::int64_t num_cuts_;  // of a checkpoint
+  OutputRelease release_;
+  bool waits_for_sends_;
+  const StateEvents* state_ = nullptr;
+
+  std::vector<Held> held_;  // by stage, then microbatch
+  std::vector<Held> unused_;
+  std::vector<Block> activations_, gradients_;  // messages, by stage and microbatch
+  std::vector<Message> sending_;
+  std::vector<std::pair<std::size_t, Block>> kept_inputs_;
+  std::vector<ChunkVariables> chunks_;
+  std::vector<Block> created_;  // gradients without a buffer
+  Block last_input_gradient_ = kNone;
+  std::vector<Block> scratch_;
+};
+
+}  // namespace
+
+AllocationModel::AllocationModel(const Scenario& scenario)
+    : scenario_(scenario), schedule_(make_schedule(scenario)) {
+  if (!is_known()) return;
+  programs_ = make_programs(scenario, schedule_);
+  stages_ = stage_events(scenario);
+}
+
+bool AllocationModel::is_known() const {
+  return scenario_.sim.convention == Convention::exact && schedule_.num_slices == 1;
+}
+
+RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocConf& conf, Bytes limit,
+                                     int num_steps) const {
+  std::vector<StageLayout> chunks;
+  const std::vector<StageLayout> layouts = stage_layouts(scenario_);
+  for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk)
+    chunks.push_back(layouts[schedule_.stage_of(rank, Chunk{chunk}).index()]);
+  const StateEvents state = state_events(scenario_, chunks, shard);
+  SharedBlocks blocks(conf, limit);
+  RankAllocation result;
+  try {
+    RankPlayer player(scenario_, schedule_, programs_[rank.index()], stages_, blocks);
+    player.play(state.initial);
+    for (int step = 0; step < num_steps; ++step) {
+      if (step > 0) blocks.begin_step();
+      player.step(state, step == 0);
+      if (step == 0) player.play(state.first_optimizer);
+      (step == 0 ? result.first : result.steady) = blocks.step();
+    }
+    result.between_steps = blocks.allocator().now();
+  } catch (const OutOfMemory&) {
+    result.is_out_of_memory = true;
+  }
+  result.num_retries = blocks.allocator().num_retries();
+  return result;
+}
+
+RankAllocation AllocationModel::play(Rank rank) const {
+  return play(rank, {}, AllocConf{}, kUnlimited);
+}
+
+}  // namespace pipeledger

@@ -1,0 +1,54 @@
+// What PyTorch's caching allocator makes of a rank's step: every tensor's birth and death, in the
+// order of the rank's program.
+#pragma once
+
+#include <vector>
+
+#include "ledger/caching_allocator.h"
+#include "ledger/stage_events.h"
+#include "ledger/state_events.h"
+#include "schedules/schedule.h"
+#include "sim/program.h"
+#include "spec/scenario.h"
+
+namespace pipeledger {
+
+/// The peaks of a step, and the most that could be had without the driver as `allocated` peaked.
+struct StepAllocation {
+  AllocatorBytes peak;
+  Bytes largest_free_block{};
+};
+
+struct RankAllocation {
+  StepAllocation first;   // from setup on; Adam's moments come as it ends
+  StepAllocation steady;  // the last step played
+  AllocatorBytes between_steps;
+  int num_retries = 0;  // times the cache was emptied, since the driver had nothing left
+  bool is_out_of_memory = false;
+};
+
+/// One scenario's ranks, each played when it is asked for. All is on one stream: a block is free
+/// when its last owner lets go, though NCCL's stream may still read it.
+class AllocationModel {
+ public:
+  /// `scenario` must outlive it.
+  explicit AllocationModel(const Scenario& scenario);
+
+  /// Whether its steps can be told block by block: the exact ledger's, of whole microbatches.
+  bool is_known() const;
+
+  /// Sets the model up, and plays `num_steps` steps. Ranks that differ by `shard` alone hold other
+  /// parts of the optimizer's state. Requires is_known().
+  RankAllocation play(Rank rank, ShardNumber shard, const AllocConf& conf, Bytes limit,
+                      int num_steps = 3) const;
+  /// Without a limit, as number 0.
+  RankAllocation play(Rank rank) const;
+
+ private:
+  const Scenario& scenario_;
+  Schedule schedule_;
+  std::vector<Program> programs_;
+  std::vector<StageEvents> stages_;
+};
+
+}  // namespace pipeledger
