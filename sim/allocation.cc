@@ -134,12 +134,12 @@ class RankPlayer {
     return list[unit(message.stage, message.microbatch)];
   }
 
-  void instruction(std::size_t i) {
+  void instruction(std::size_t& i) {
     const Instruction& call = program_[i];
     switch (call.action) {
       case Action::compute:
         if (!waits_for_sends_) release_sent();
-        compute(call.op(), i);
+        compute(i);
         break;
       case Action::communicate:
         if (call.moves()) post(call);
@@ -186,25 +186,52 @@ class RankPlayer {
     kept_inputs_.erase(kept);
   }
 
-  void compute(const Op& op, std::size_t i) {
-    const StageEvents& stage = stages_[op.stage.index()];
-    Held& held = held_[unit(op.stage, op.microbatch)];
-    switch (op.kind) {
-      case OpKind::F:
-        forward(op, stage, held);
-        break;
-      case OpKind::B:
-        backward(op, stage, held, false);
-        finish(op, held, i);
-        break;
-      case OpKind::I:
-        backward(op, stage, held, true);
-        break;
-      case OpKind::W:
-        weights(stage, held);
-        finish(op, held, i);
-        break;
+  /// An op, or a pair that overlaps, which ends at instruction `i`.
+  void compute(std::size_t& i) {
+    const Op first = program_[i].op();
+    if (!program_[i].more) return alone(first, i);
+    const Op second = program_[++i].op();
+    if (first.kind == OpKind::F && second.kind == OpKind::B) {
+      together(first, second, i);
+    } else if (second.kind == OpKind::F && first.kind == OpKind::B) {
+      together(second, first, i);
+    } else {
+      alone(first, i);
+      alone(second, i);
     }
+  }
+
+  void alone(const Op& op, std::size_t i) {
+    if (op.kind == OpKind::F) {
+      Forward run = begin_forward(op);
+      while (!run.done()) forward_part(run);
+      end_forward(run);
+    } else if (op.kind == OpKind::W) {
+      weights(op);
+    } else {
+      Backward run = begin_backward(op);
+      while (!run.done()) backward_part(run);
+      end_backward(run);
+    }
+    if (op.kind == OpKind::B || op.kind == OpKind::W) finish(op, i);
+  }
+
+  /// Layer by layer, in the order of pair_profile.
+  void together(const Op& forward, const Op& backward, std::size_t i) {
+    Forward f = begin_forward(forward);
+    Backward b = begin_backward(backward);
+    while (!f.done() && !f.at_layer()) forward_part(f);
+    while (!b.done() && !b.at_layer()) backward_part(b);
+    while (!f.done() && !b.done() && f.at_layer() && b.at_layer()) {
+      forward_part(f);
+      backward_part(b);
+    }
+    while (!b.done() && b.at_layer()) backward_part(b);
+    while (!f.done()) forward_part(f);
+    while (!b.done()) backward_part(b);
+    end_forward(f);
+    end_backward(b);
+    finish(backward, i);
   }
 
   // Events of a part: low slots stand in what the microbatch holds, the others are of the moment.
@@ -253,40 +280,60 @@ class RankPlayer {
     return keeps_output ? blocks_.share(output) : std::exchange(output, kNone);
   }
 
-  void forward(const Op& op, const StageEvents& stage, Held& held) {
-    open(stage, held);
+  /// A forward on its way through the parts of its stage.
+  struct Forward {
+    Op op;
+    const StageEvents* stage = nullptr;
+    Held* held = nullptr;
+    Block input = kNone, mask = kNone;
+    std::size_t next = 0;
+
+    bool done() const { return next == stage->parts.size(); }
+    bool at_layer() const { return stage->parts[next].is_layer; }
+  };
+
+  Forward begin_forward(const Op& op) {
+    Forward run{.op = op,
+                .stage = &stages_[op.stage.index()],
+                .held = &held_[unit(op.stage, op.microbatch)]};
+    open(*run.stage, *run.held);
     ChunkVariables& variables = chunks_[schedule_.chunk_of(op).index()];
-    Block input = kNone;
     if (op.stage.value > 0) {
-      input = std::exchange(
+      run.input = std::exchange(
           block_of({Payload::activation, op.microbatch, Stage{op.stage.value - 1}}), kNone);
       blocks_.release(variables.input);
       blocks_.release(variables.gradient);
-      variables.input = blocks_.share(input);
+      variables.input = blocks_.share(run.input);
       variables.microbatch = op.microbatch;
-      held.input = blocks_.share(input);
+      run.held->input = blocks_.share(run.input);
     }
-    Block mask = blocks_.born(stage.whole_mask);
-    if (stage.own_mask < stage.whole_mask) {
-      Block whole = std::exchange(mask, blocks_.born(stage.own_mask));
+    run.mask = blocks_.born(run.stage->whole_mask);
+    if (run.stage->own_mask < run.stage->whole_mask) {
+      Block whole = std::exchange(run.mask, blocks_.born(run.stage->own_mask));
       blocks_.release(whole);
     }
-    for (std::size_t i = 0; i < stage.parts.size(); ++i) {
-      const PlacedEvents& part = stage.parts[i];
-      Block* kept = kept_slots(stage, held, i);
-      if (part.checkpointed) {
-        if (part.keeps_input) held.checkpoints[i] = checkpoint(part, input);
-        input = run(part, part.events->unsaved_forward, kept, input, false);
-      } else {
-        input = run(part, part.events->forward, kept, input, part.events->keeps_output);
-      }
-    }
-    if (stage.keeps_mask) std::swap(held.mask, mask);
-    blocks_.release(mask);
-    if (op.stage.value + 1 < schedule_.num_stages()) {
-      block_of({Payload::activation, op.microbatch, op.stage}) = input;
+    return run;
+  }
+
+  void forward_part(Forward& way) {
+    const PlacedEvents& part = way.stage->parts[way.next];
+    Block* kept = kept_slots(*way.stage, *way.held, way.next);
+    if (part.checkpointed) {
+      if (part.keeps_input) way.held->checkpoints[way.next] = checkpoint(part, way.input);
+      way.input = run(part, part.events->unsaved_forward, kept, way.input, false);
     } else {
-      blocks_.release(input);
+      way.input = run(part, part.events->forward, kept, way.input, part.events->keeps_output);
+    }
+    ++way.next;
+  }
+
+  void end_forward(Forward& run) {
+    if (run.stage->keeps_mask) std::swap(run.held->mask, run.mask);
+    blocks_.release(run.mask);
+    if (run.op.stage.value + 1 < schedule_.num_stages()) {
+      block_of({Payload::activation, run.op.microbatch, run.op.stage}) = run.input;
+    } else {
+      blocks_.release(run.input);
     }
   }
 
@@ -308,38 +355,58 @@ class RankPlayer {
     held.checkpoints.assign(stage.parts.size(), kNone);
   }
 
-  void backward(const Op& op, const StageEvents& stage, Held& held, bool is_split) {
-    if (state_ != nullptr) play(std::exchange(state_, nullptr)->first_backward);
+  struct Backward {
+    Op op;
+    const StageEvents* stage = nullptr;
+    Held* held = nullptr;
     Block gradient = kNone, received = kNone;
+    std::size_t left = 0;  // parts
+
+    bool done() const { return left == 0; }
+    bool at_layer() const { return stage->parts[left - 1].is_layer; }
+  };
+
+  Backward begin_backward(const Op& op) {
+    if (state_ != nullptr) play(std::exchange(state_, nullptr)->first_backward);
+    Backward run{.op = op,
+                 .stage = &stages_[op.stage.index()],
+                 .held = &held_[unit(op.stage, op.microbatch)]};
+    run.left = run.stage->parts.size();
     if (op.stage.value + 1 < schedule_.num_stages()) {
-      received = std::exchange(
+      run.received = std::exchange(
           block_of({Payload::gradient, op.microbatch, Stage{op.stage.value + 1}}), kNone);
-      gradient = blocks_.share(received);
+      run.gradient = blocks_.share(run.received);
     }
-    for (std::size_t i = stage.parts.size(); i-- > 0;) {
-      const PlacedEvents& part = stage.parts[i];
-      if (!part.has_backward) continue;
-      const bool ends_unit =
-          part.unit >= 0 && (i + 1 == stage.parts.size() || stage.parts[i + 1].unit != part.unit);
-      if (ends_unit) run_again(stage, held, i);
-      gradient = backward_of(part, kept_slots(stage, held, i), gradient, is_split);
-      create_gradients(op, part);
-    }
-    chunks_[schedule_.chunk_of(op).index()].has_created = true;
-    blocks_.release(received);
-    blocks_.release(held.mask);
+    return run;
+  }
+
+  void backward_part(Backward& run) {
+    const std::vector<PlacedEvents>& parts = run.stage->parts;
+    const std::size_t i = --run.left;
+    const PlacedEvents& part = parts[i];
+    if (!part.has_backward) return;
+    const bool ends_unit =
+        part.unit >= 0 && (i + 1 == parts.size() || parts[i + 1].unit != part.unit);
+    if (ends_unit) run_again(*run.stage, *run.held, i);
+    run.gradient = backward_of(part, kept_slots(*run.stage, *run.held, i), run.gradient,
+                               run.op.kind == OpKind::I);
+    create_gradients(run.op, part);
+  }
+
+  void end_backward(Backward& run) {
+    const Op& op = run.op;
+    ChunkVariables& variables = chunks_[schedule_.chunk_of(op).index()];
+    variables.has_created = true;
+    blocks_.release(run.received);
+    blocks_.release(run.held->mask);
     if (release_ == OutputRelease::with_backward && op.stage.value + 1 < schedule_.num_stages())
       blocks_.release(block_of({Payload::activation, op.microbatch, op.stage}));
-    if (op.stage.value == 0) {
-      blocks_.release(gradient);
-      return;
-    }
+    if (op.stage.value == 0) return blocks_.release(run.gradient);
     // A variable of the schedule holds the last one until the next is there.
     blocks_.release(last_input_gradient_);
-    last_input_gradient_ = blocks_.share(gradient);
-    ChunkVariables& variables = chunks_[schedule_.chunk_of(op).index()];
-    if (variables.microbatch == op.microbatch) variables.gradient = blocks_.share(gradient);
-    block_of({Payload::gradient, op.microbatch, op.stage}) = gradient;
+    last_input_gradient_ = blocks_.share(run.gradient);
+    if (variables.microbatch == op.microbatch) variables.gradient = blocks_.share(run.gradient);
+    block_of({Payload::gradient, op.microbatch, op.stage}) = run.gradient;
   }
 
   Block backward_of(const PlacedEvents& part, Block* kept, Block gradient, bool is_split) {
@@ -382,7 +449,9 @@ class RankPlayer {
     created_.push_back(blocks_.born(part.gradients));
   }
 
-  void weights(const StageEvents& stage, Held& held) {
+  void weights(const Op& op) {
+    const StageEvents& stage = stages_[op.stage.index()];
+    Held& held = held_[unit(op.stage, op.microbatch)];
     for (std::size_t i = stage.parts.size(); i-- > 0;) {
       if (!stage.parts[i].has_backward) continue;
       Block whole = blocks_.born(stage.parts[i].scattered);
@@ -393,7 +462,8 @@ class RankPlayer {
   }
 
   /// The microbatch is through: its blocks are gone, but an input that a variable holds.
-  void finish(const Op& op, Held& held, std::size_t i) {
+  void finish(const Op& op, std::size_t i) {
+    Held& held = held_[unit(op.stage, op.microbatch)];
     for (const Block block : held.slots)
       PIPELEDGER_CHECK(block == kNone, "a block outlives the backward of stage {}", op.stage.value);
     for (++i; i < program_.size() && program_[i].action == Action::keep_input; ++i) {
@@ -439,8 +509,8 @@ bool AllocationModel::is_known() const {
   return scenario_.sim.convention == Convention::exact && schedule_.num_slices == 1;
 }
 
-RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocConf& conf, Bytes limit,
-                                     int num_steps) const {
+RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocConf& conf,
+                                     Bytes limit, int num_steps) const {
   std::vector<StageLayout> chunks;
   const std::vector<StageLayout> layouts = stage_layouts(scenario_);
   for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk)
