@@ -312,6 +312,7 @@ class ChunkBuilder {
                             .keeps_input = place.keeps_input,
                             .unit = place.unit,
                             .has_backward = place.part->has_backward,
+                            .is_split = half_of(place, Half::weight) == Half::weight,
                             .is_layer = place.part->forward->kind == WorkKind::layer,
                             .input = Bytes(place.checkpointed ? kept(place).total() : 0),
                             .gathered = Bytes(place.part->gathered_bytes),

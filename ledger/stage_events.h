@@ -17,6 +17,7 @@ struct PlacedEvents {
   bool keeps_input = true;
   int unit = -1;  // -1: not checkpointed
   bool has_backward = true;
+  bool is_split = true;  // where its stage's backward is; false: its first half does it all
   bool is_layer = false;
   Bytes input{};      // of a checkpoint, as it is kept: cut where saved activations are distributed
   Bytes gathered{};   // whole parameters while the part runs (ZeRO-3)

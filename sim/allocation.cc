@@ -389,7 +389,7 @@ class RankPlayer {
         part.unit >= 0 && (i + 1 == parts.size() || parts[i + 1].unit != part.unit);
     if (ends_unit) run_again(*run.stage, *run.held, i);
     run.gradient = backward_of(part, kept_slots(*run.stage, *run.held, i), run.gradient,
-                               run.op.kind == OpKind::I);
+                               run.op.kind == OpKind::I && part.is_split);
     create_gradients(run.op, part);
   }
 
@@ -453,7 +453,7 @@ class RankPlayer {
     const StageEvents& stage = stages_[op.stage.index()];
     Held& held = held_[unit(op.stage, op.microbatch)];
     for (std::size_t i = stage.parts.size(); i-- > 0;) {
-      if (!stage.parts[i].has_backward) continue;
+      if (!stage.parts[i].has_backward || !stage.parts[i].is_split) continue;
       Block whole = blocks_.born(stage.parts[i].scattered);
       play(*stage.parts[i].events, stage.parts[i].events->weight_backward,
            kept_slots(stage, held, i));

@@ -21,6 +21,20 @@
 namespace pipeledger {
 namespace {
 
+std::vector<Program> runtime_programs(const Scenario& scenario, const Schedule& schedule) {
+  if (scenario.sim.runtime == Runtime::ideal) return ideal_programs(schedule);
+  if (scenario.sim.runtime == Runtime::torch) return torch_programs(schedule);
+  const Train& train = scenario.train;
+  return megatron_programs(
+      schedule, scenario.parallel.microbatch_group_size_per_vp_stage,
+      {.overlap_p2p_communication = scenario.sim.overlap_p2p_communication,
+       .overlap_p2p_communication_warmup_flush =
+           scenario.sim.overlap_p2p_communication_warmup_flush,
+       .deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs,
+       .aligned_grad_sync = train.overlap_grad_reduce && train.align_grad_reduce,
+       .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
+}
+
 /// Two collectives one after the other, as one.
 CollectiveShare joined(CollectiveShare first, const CollectiveShare& second) {
   first.latency += second.latency;
@@ -210,17 +224,10 @@ void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops)
 }  // namespace
 
 std::vector<Program> make_programs(const Scenario& scenario, const Schedule& schedule) {
-  if (scenario.sim.runtime == Runtime::ideal) return ideal_programs(schedule);
-  if (scenario.sim.runtime == Runtime::torch) return torch_programs(schedule);
-  const Train& train = scenario.train;
-  return megatron_programs(
-      schedule, scenario.parallel.microbatch_group_size_per_vp_stage,
-      {.overlap_p2p_communication = scenario.sim.overlap_p2p_communication,
-       .overlap_p2p_communication_warmup_flush =
-           scenario.sim.overlap_p2p_communication_warmup_flush,
-       .deallocate_pipeline_outputs = scenario.sim.deallocate_pipeline_outputs,
-       .aligned_grad_sync = train.overlap_grad_reduce && train.align_grad_reduce,
-       .aligned_param_sync = train.overlap_param_gather && train.align_param_gather});
+  std::vector<Program> programs = runtime_programs(scenario, schedule);
+  if (const std::int64_t deferred = num_deferred_microbatches(scenario.train); deferred > 0)
+    defer_output_layer(schedule, static_cast<int>(deferred), programs);
+  return programs;
 }
 
 OutputRelease output_release(const Sim& sim) {
@@ -263,9 +270,6 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
     for (StageProfile& slice : slices(plan, stage)) plan.stages.push_back(std::move(slice));
   }
   plan.programs = make_programs(scenario, schedule);
-  if (const std::int64_t deferred = num_deferred_microbatches(scenario.train); deferred > 0) {
-    defer_output_layer(schedule, static_cast<int>(deferred), plan.programs);
-  }
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     plan.ranks.push_back(make_rank(scenario, schedule, layouts, Rank{rank}));
   }
