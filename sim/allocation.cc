@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "sim/plan.h"
 #include "sim/simulate.h"
+#include "topology/ranks.h"
 
 namespace pipeledger {
 namespace {
@@ -498,6 +499,15 @@ class RankPlayer {
 
 }  // namespace
 
+ShardNumber shard_number(const Parallel& parallel, int global_rank) {
+  const Coordinates place = coordinates(parallel, global_rank);
+  const int per_stage =
+      static_cast<int>(parallel.world_size()) / parallel.pipeline_model_parallel_size;
+  return {.dense = place.data * parallel.context_parallel_size + place.context,
+          .expert = global_rank % per_stage /
+                    (parallel.expert_tensor_parallel_size * parallel.expert_model_parallel_size)};
+}
+
 AllocationModel::AllocationModel(const Scenario& scenario)
     : scenario_(scenario), schedule_(make_schedule(scenario)) {
   if (!is_known()) return;
@@ -510,13 +520,13 @@ bool AllocationModel::is_known() const {
 }
 
 RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocConf& conf,
-                                     Bytes limit, int num_steps) const {
+                                     std::optional<Bytes> limit, int num_steps) const {
   std::vector<StageLayout> chunks;
   const std::vector<StageLayout> layouts = stage_layouts(scenario_);
   for (int chunk = 0; chunk < schedule_.num_chunks; ++chunk)
     chunks.push_back(layouts[schedule_.stage_of(rank, Chunk{chunk}).index()]);
   const StateEvents state = state_events(scenario_, chunks, shard);
-  SharedBlocks blocks(conf, limit);
+  SharedBlocks blocks(conf, limit.value_or(kUnlimited));
   RankAllocation result;
   try {
     RankPlayer player(scenario_, schedule_, programs_[rank.index()], stages_, blocks);
@@ -533,10 +543,6 @@ RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocCo
   }
   result.num_retries = blocks.allocator().num_retries();
   return result;
-}
-
-RankAllocation AllocationModel::play(Rank rank) const {
-  return play(rank, {}, AllocConf{}, kUnlimited);
 }
 
 }  // namespace pipeledger

@@ -2,6 +2,7 @@
 // order of the rank's program.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ledger/caching_allocator.h"
@@ -27,6 +28,10 @@ struct RankAllocation {
   bool is_out_of_memory = false;
 };
 
+/// A global rank's numbers among those that share the optimizer's state (Megatron's order
+/// tp-cp-ep-dp-pp).
+ShardNumber shard_number(const Parallel& parallel, int global_rank);
+
 /// One scenario's ranks, each played when it is asked for. All is on one stream: a block is free
 /// when its last owner lets go, though NCCL's stream may still read it.
 class AllocationModel {
@@ -39,10 +44,9 @@ class AllocationModel {
 
   /// Sets the model up, and plays `num_steps` steps. Ranks that differ by `shard` alone hold other
   /// parts of the optimizer's state. Requires is_known().
-  RankAllocation play(Rank rank, ShardNumber shard, const AllocConf& conf, Bytes limit,
-                      int num_steps = 3) const;
-  /// Without a limit, as number 0.
-  RankAllocation play(Rank rank) const;
+  /// `limit`: what the driver has; nullopt: no end of it.
+  RankAllocation play(Rank rank, ShardNumber shard, const AllocConf& conf,
+                      std::optional<Bytes> limit = std::nullopt, int num_steps = 3) const;
 
  private:
   const Scenario& scenario_;

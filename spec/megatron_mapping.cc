@@ -215,15 +215,22 @@ std::optional<ShellWord> launcher_word(const MegatronCommand& command,
   return std::nullopt;
 }
 
+std::optional<ShellWord> variable(const MegatronCommand& command, std::string_view name) {
+  for (const ShellWord& word : command.variables) {
+    if (!word.text.starts_with(name) || word.text.substr(name.size(), 1) != "=") continue;
+    ShellWord value = word;
+    value.text = value.text.substr(name.size() + 1);
+    return value;
+  }
+  return std::nullopt;
+}
+
+/// The first of these that is a count.
 std::optional<ShellWord> variable(const MegatronCommand& command,
                                   const std::vector<std::string_view>& names) {
   for (const std::string_view name : names) {
-    for (const ShellWord& word : command.variables) {
-      if (!word.text.starts_with(name) || word.text.substr(name.size(), 1) != "=") continue;
-      ShellWord value = word;
-      value.text = value.text.substr(name.size() + 1);
-      if (whole(value.text)) return value;
-    }
+    std::optional<ShellWord> value = variable(command, name);
+    if (value && whole(value->text)) return value;
   }
   return std::nullopt;
 }
@@ -264,6 +271,7 @@ class Mapper {
     optimizer_and_sharding();
     context();
     world();
+    allocator();
     batch();
     required();
     tell();
@@ -806,6 +814,17 @@ class Mapper {
       out_.notes.push_back(
           "one data-parallel replica is taken, since nothing says how many nodes run; "
           "--set cluster.nodes=N does");
+  }
+
+  /// Newer releases of PyTorch read the first name, all read the second.
+  void allocator() {
+    if (overridden_.contains("sim.alloc_conf")) return;
+    for (auto command = commands_.rbegin(); command != commands_.rend(); ++command) {
+      for (const std::string_view name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+        const std::optional<ShellWord> written = variable(*command, name);
+        if (written) return set("sim.alloc_conf", written->text, written->position);
+      }
+    }
   }
 
   void set_count(const std::string& path, const ShellWord& word) {

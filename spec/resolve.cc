@@ -336,6 +336,9 @@ Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
   if (written.has_cublas_workspace_mib()) {
     sim.cublas_workspace = Bytes(std::llround(written.cublas_workspace_mib() * 1048576));
   }
+  ReadAllocConf read = read_alloc_conf(written.alloc_conf());
+  if (!read.problem.empty()) findings.reject("sim.alloc_conf", read.problem);
+  sim.alloc_conf = read.conf;
   return sim;
 }
 

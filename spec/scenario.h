@@ -15,6 +15,7 @@
 
 #include "base/problem.h"
 #include "base/units.h"
+#include "spec/alloc_conf.h"
 
 namespace pipeledger {
 
@@ -386,6 +387,7 @@ struct Sim {
   std::optional<LayerTimes> embedding_times, layer_times, head_times;
   std::optional<Seconds> optimizer_time;
   std::optional<Bytes> cublas_workspace;  // of one handle; nullopt: PyTorch's default for the GPU
+  AllocConf alloc_conf;                   // of PyTorch's caching allocator
 
   bool operator==(const Sim&) const = default;
 };

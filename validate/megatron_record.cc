@@ -93,6 +93,8 @@ void set_environment(const json& record, Launch& launch) {
   if (train.at("env").value("CUBLAS_WORKSPACE_CONFIG", "") == ":4096:8") {
     launch.overrides.push_back({"sim.cublas_workspace_mib", "32"});
   }
+  if (const std::string conf = train.at("env").value("PYTORCH_CUDA_ALLOC_CONF", ""); !conf.empty())
+    launch.overrides.push_back({"sim.alloc_conf", conf});
 }
 
 /// What a test's recipe (its model_config.yaml, core_v0.19) says and its record leaves out, by a

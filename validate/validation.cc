@@ -8,19 +8,30 @@
 namespace pipeledger {
 namespace {
 
-/// The rank's figure: of the fullest pipeline rank, the last, or the one that holds a global rank
-/// (pipeline ranks are the slowest axis of Megatron's order tp-cp-ep-dp-pp).
-Bytes figure(const std::vector<Bytes>& by_rank, const MeasuredRank& rank, int num_devices) {
-  switch (rank.which) {
-    case MeasuredRank::Which::fullest:
-      return *std::max_element(by_rank.begin(), by_rank.end());
-    case MeasuredRank::Which::last:
-      return by_rank.back();
-    case MeasuredRank::Which::given:
+std::optional<Bytes> figure(const RankMemory& memory, MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::resident:
+      return memory.resident;
+    case MemoryKind::reserved:
+      return memory.reserved;
+    case MemoryKind::allocated:
+    case MemoryKind::unstated:
       break;
   }
-  const int per_rank = num_devices / static_cast<int>(by_rank.size());
-  return by_rank.at(static_cast<std::size_t>(rank.global_rank / per_rank));
+  return memory.allocated;
+}
+
+/// The rank's figure: of the fullest pipeline rank, the world's last, or a global rank.
+std::optional<Bytes> figure(const Prediction& prediction, const MeasuredRank& rank,
+                            MemoryKind kind) {
+  if (rank.which != MeasuredRank::Which::fullest) {
+    const bool is_last = rank.which == MeasuredRank::Which::last;
+    return figure(
+        prediction.asked_ranks.at(is_last ? prediction.num_devices - 1 : rank.global_rank), kind);
+  }
+  std::optional<Bytes> most;
+  for (const RankMemory& memory : prediction.ranks) most = std::max(most, figure(memory, kind));
+  return most;
 }
 
 bool is_in_world(const MeasuredRank& rank, int num_devices) {
@@ -34,19 +45,17 @@ RecordResult compare(const Record& record, const Prediction& prediction) {
     return result;
   }
   for (const MeasuredBytes& measured : record.memory) {
-    if (measured.kind == MemoryKind::reserved) continue;
     if (!is_in_world(measured.rank, prediction.num_devices)) continue;
-    const std::vector<Bytes>& by_rank =
-        measured.kind == MemoryKind::resident ? prediction.resident : prediction.peak;
-    result.memory.push_back({measured.kind, measured.rank, measured.bytes,
-                             figure(by_rank, measured.rank, prediction.num_devices)});
+    const std::optional<Bytes> predicted = figure(prediction, measured.rank, measured.kind);
+    if (predicted)
+      result.memory.push_back({measured.kind, measured.rank, measured.bytes, *predicted});
   }
   if (record.step_time) result.time = TimeError{*record.step_time, prediction.step_time};
   return result;
 }
 
 constexpr MemoryKind kCompared[] = {MemoryKind::resident, MemoryKind::allocated,
-                                    MemoryKind::unstated};
+                                    MemoryKind::reserved, MemoryKind::unstated};
 
 std::vector<FamilySummary> by_family(const std::vector<RecordResult>& records) {
   std::vector<std::string> families;
@@ -101,6 +110,10 @@ ErrorSummary summarize(std::vector<double> errors) {
 
 Validation validate(const std::vector<Record>& records) {
   Validation validation;
+  std::map<std::string, std::vector<MeasuredRank>> asked;
+  for (const Record& record : records) {
+    for (const MeasuredBytes& each : record.memory) asked[record.scenario].push_back(each.rank);
+  }
   std::map<std::string, Prediction> known;
   for (const Record& record : records) {
     if (!record.skipped.empty()) {
@@ -110,7 +123,10 @@ Validation validate(const std::vector<Record>& records) {
     }
     auto found = known.find(record.scenario);
     if (found == known.end()) {
-      found = known.emplace(record.scenario, predict(record.scenario, record.id)).first;
+      found =
+          known
+              .emplace(record.scenario, predict(record.scenario, record.id, asked[record.scenario]))
+              .first;
     }
     validation.records.push_back(compare(record, found->second));
   }

@@ -57,8 +57,7 @@ struct Validation {
   std::vector<FamilySummary> families;  // in the order of the records
 };
 
-/// Simulates each record once; equal scenarios share a simulation. Measured `reserved` figures are
-/// not compared: what the allocator keeps beyond the tensors is an overhead, not a tensor.
+/// Simulates each record once; equal scenarios share a simulation.
 Validation validate(const std::vector<Record>& records);
 
 /// A table a family, one of the families, and the skipped records with their reasons.

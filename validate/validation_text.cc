@@ -49,8 +49,8 @@ std::string memory_table(const Validation& validation) {
                                  "memory, each record's worst rank (GiB)", "figure", "rank",
                                  "measured", "predicted", "error");
   for (const RecordResult& record : validation.records) {
-    for (const MemoryKind kind :
-         {MemoryKind::resident, MemoryKind::allocated, MemoryKind::unstated}) {
+    for (const MemoryKind kind : {MemoryKind::resident, MemoryKind::allocated, MemoryKind::reserved,
+                                  MemoryKind::unstated}) {
       const MemoryError* memory = worst(record, kind);
       if (memory == nullptr) continue;
       text += fmt::format("{:<64}  {:<9}  {:>7}  {:>9.3f}  {:>9.3f}  {:>9}\n", record.id,
