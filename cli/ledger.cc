@@ -11,6 +11,7 @@
 #include "cli/in_flight.h"
 #include "cli/options.h"
 #include "ledger/report.h"
+#include "sim/allocation.h"
 
 namespace pipeledger {
 namespace {
@@ -54,6 +55,15 @@ std::string axes(const Options& options, const Scenario& scenario) {
   return options.format == "json" ? axes_json(before, variants) : axes_text(before, variants);
 }
 
+/// A ledger needs no schedule; where there is none the allocator's slack is the fitted one.
+std::optional<PlayedAllocator> first_ranks_allocator(const Scenario& scenario) {
+  try {
+    return played_allocator(AllocationModel(scenario), Rank{0}, scenario.sim.alloc_conf);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
 std::string result(const Options& options, const Scenario& scenario) {
   const bool json = options.format == "json";
   if (options.axes) return axes(options, scenario);
@@ -61,7 +71,7 @@ std::string result(const Options& options, const Scenario& scenario) {
   LedgerReport told = report(options, scenario);
   // The other conventions print what their sources do.
   if (convention_of(options, scenario) == Convention::exact)
-    told.card = card_budget(scenario, Rank{0});
+    told.card = card_budget(scenario, Rank{0}, first_ranks_allocator(scenario));
   return json ? to_json(told) : to_text(told);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "ledger/overheads.h"
+#include "sim/allocation.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
@@ -54,22 +55,36 @@ void write_outputs(const fs::path& folder, const std::vector<OutputFile>& files)
   for (const OutputFile& file : files) write_file(folder / file.name, file.bytes);
 }
 
+std::vector<RankNeed> needs(const StepTrace& trace, const StepMetrics& metrics) {
+  std::vector<RankNeed> list;
+  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    list.push_back({.allocated = Bytes(metrics.ranks[rank].peak_allocated_bytes)});
+    if (const auto& peaks = trace.ranks[rank].allocator) {
+      list.back().played = {.allocated = Bytes(peaks->allocated_bytes),
+                            .reserved = Bytes(peaks->reserved_bytes),
+                            .largest_free_block = Bytes(peaks->largest_free_block_bytes)};
+    }
+  }
+  return list;
+}
+
 /// What goes to stdout. The progress line is gone when it is printed.
 std::string run_step(const RunOptions& options) {
   ScenarioOptions written = options.scenario;
   if (!options.engine.empty()) written.overrides.push_back("sim.engine=" + options.engine);
   const Scenario scenario = load(written);
   ProgressLine progress;
-  const StepTrace trace =
-      with_positions(scenario, [&] { return simulate(scenario, progress.callback()); });
+  const StepTrace trace = with_positions(scenario, [&] {
+    StepTrace played = simulate(scenario, progress.callback());
+    play_allocators(scenario, played);
+    return played;
+  });
   const StepMetrics metrics = compute_metrics(trace);
   if (!options.output.empty())
     write_outputs(options.output, draw_outputs(trace, metrics, progress));
   if (options.format == "json") return to_summary_json(trace, metrics);
-  std::vector<Bytes> peaks;
-  for (const RankMetrics& rank : metrics.ranks) peaks.emplace_back(rank.peak_allocated_bytes);
   return to_terminal_table(trace, metrics, terminal_width(), colour_wanted()) +
-         fit_text(scenario, peaks);
+         fit_text(scenario, needs(trace, metrics));
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ constexpr double kSlackTypical = 0.043;
 constexpr double kSlackHigh = 0.093;
 constexpr std::string_view kSlackSource = "SimuMax v1.2, 120 ranks on B200";
 
+// What was measured over what was played, less one: SimuMax v1.2, 208 ranks.
+constexpr double kPlayedLow = -0.018;
+constexpr double kPlayedHigh = 0.028;
+constexpr std::string_view kPlayedSource = "the rank's tensors, played to the allocator";
+
 Bytes scaled(Bytes bytes, double factor) {
   return Bytes(std::llround(static_cast<double>(bytes.value()) * factor));
 }
@@ -161,6 +166,12 @@ Reserved reserved(Bytes allocated) {
           .high = scaled(allocated, 1 + kSlackHigh)};
 }
 
+Reserved reserved(const PlayedAllocator& played) {
+  return {.low = std::max(played.allocated, scaled(played.reserved, 1 + kPlayedLow)),
+          .typical = played.reserved,
+          .high = scaled(played.reserved, 1 + kPlayedHigh)};
+}
+
 std::vector<OtherStep> other_steps(const Scenario& scenario, Rank rank) {
   const StateBytes state = resident_state(scenario, rank);
   // Two of the optimizer's three fp32 tensors, or both where the parameter is its own master.
@@ -177,7 +188,8 @@ std::vector<OtherStep> other_steps(const Scenario& scenario, Rank rank) {
   return steps;
 }
 
-CardBudget card_budget(const Scenario& scenario, Rank rank) {
+CardBudget card_budget(const Scenario& scenario, Rank rank,
+                       const std::optional<PlayedAllocator>& played) {
   CardBudget budget{.gpu = scenario.cluster.gpu.name,
                     .capacity = scenario.cluster.gpu.memory,
                     .outside = device_overheads(scenario, rank),
@@ -196,11 +208,16 @@ CardBudget card_budget(const Scenario& scenario, Rank rank) {
     const Bytes got = std::max(Bytes{}, budget.capacity - taken);
     return got - scaled(got, 1 / (1 + share));
   };
+  const bool is_played = played && played->allocated > Bytes{};
+  const Reserved held = is_played ? reserved(*played) : Reserved{};
+  const auto share = [&](Bytes bytes, double fitted) {
+    return is_played ? bytes / played->allocated - 1 : fitted;
+  };
   budget.slack = {.name = "allocator: padding and fragments",
-                  .low = slack(outside.low, kSlackLow),
-                  .typical = slack(outside.typical, kSlackTypical),
-                  .high = slack(outside.high, kSlackHigh),
-                  .source = kSlackSource};
+                  .low = slack(outside.low, share(held.low, kSlackLow)),
+                  .typical = slack(outside.typical, share(held.typical, kSlackTypical)),
+                  .high = slack(outside.high, share(held.high, kSlackHigh)),
+                  .source = is_played ? kPlayedSource : kSlackSource};
   const auto left = [&](Bytes taken, Bytes fragments) {
     return std::max(Bytes{}, budget.capacity - taken - fragments - buffers);
   };

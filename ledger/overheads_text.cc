@@ -24,28 +24,30 @@ std::string to_text(const CardBudget& budget) {
   return text;
 }
 
-std::string fit_text(const Scenario& scenario, const std::vector<Bytes>& peaks) {
+std::string fit_text(const Scenario& scenario, const std::vector<RankNeed>& needs) {
   int worst = 0;
   Bytes most{};
-  for (int rank = 0; rank < static_cast<int>(peaks.size()); ++rank) {
-    const Bytes need = reserved(peaks[static_cast<std::size_t>(rank)]).high +
+  for (int rank = 0; rank < static_cast<int>(needs.size()); ++rank) {
+    const Bytes need = needs[static_cast<std::size_t>(rank)].reserved().high +
                        total(device_overheads(scenario, Rank{rank})).high;
     if (need > most) most = need, worst = rank;
   }
-  const Bytes peak = peaks[static_cast<std::size_t>(worst)];
-  const Reserved held = reserved(peak);
+  const RankNeed& need = needs[static_cast<std::size_t>(worst)];
+  const Reserved held = need.reserved();
   const Overhead outside = total(device_overheads(scenario, Rank{worst}));
   const Bytes capacity = scenario.cluster.gpu.memory;
   const Bytes low = held.low + outside.low;
   const std::string_view verdict = most <= capacity  ? "fits"
                                    : low <= capacity ? "may not fit"
                                                      : "does not fit";
+  const std::string taken =
+      need.played ? fmt::format("{:.2f}, {:.2f} of it fragments", held.typical / 1_GiB,
+                                need.played->fragments() / 1_GiB)
+                  : fmt::format("{:.2f} to {:.2f}", held.low / 1_GiB, held.high / 1_GiB);
   return fmt::format(
-      "rank {}: allocated {:.2f}, reserved {:.2f} to {:.2f}, with CUDA and NCCL {:.2f} to {:.2f} "
-      "of "
-      "{:.2f} GiB: {}\n",
-      worst, peak / 1_GiB, held.low / 1_GiB, held.high / 1_GiB, low / 1_GiB, most / 1_GiB,
-      capacity / 1_GiB, verdict);
+      "rank {}: allocated {:.2f}, reserved {}, with CUDA and NCCL {:.2f} to {:.2f} of {:.2f} GiB: "
+      "{}\n",
+      worst, need.allocated / 1_GiB, taken, low / 1_GiB, most / 1_GiB, capacity / 1_GiB, verdict);
 }
 
 }  // namespace pipeledger

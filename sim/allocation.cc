@@ -1,6 +1,7 @@
 #include "sim/allocation.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -102,6 +103,7 @@ class RankPlayer {
     release_sent();
     for (Block& gradient : created_) blocks_.release(gradient);
     created_.clear();
+    for (ChunkVariables& chunk : chunks_) chunk.has_created = false;
   }
 
   /// A list whose blocks stay, or are freed within it.
@@ -508,11 +510,30 @@ ShardNumber shard_number(const Parallel& parallel, int global_rank) {
                     (parallel.expert_tensor_parallel_size * parallel.expert_model_parallel_size)};
 }
 
+namespace {
+
+/// The same step with fewer microbatches, if it has many.
+Scenario shortened(const Scenario& scenario) {
+  constexpr std::int64_t kEnough = 32;
+  Scenario made = scenario;
+  const std::int64_t p = scenario.parallel.pipeline_model_parallel_size;
+  const std::int64_t group = scenario.parallel.microbatch_group_size_per_vp_stage;
+  const std::int64_t unit = std::lcm(p, std::max<std::int64_t>(group, 1));
+  const std::int64_t enough = (std::max(kEnough, 2 * p) + unit - 1) / unit * unit;
+  Train& train = made.train;
+  if (train.num_microbatches <= enough || !scenario.sim.schedule_file.empty()) return made;
+  train.global_batch_size = train.global_batch_size / train.num_microbatches * enough;
+  train.num_microbatches = enough;
+  return made;
+}
+
+}  // namespace
+
 AllocationModel::AllocationModel(const Scenario& scenario)
-    : scenario_(scenario), schedule_(make_schedule(scenario)) {
+    : scenario_(shortened(scenario)), schedule_(make_schedule(scenario_)) {
   if (!is_known()) return;
-  programs_ = make_programs(scenario, schedule_);
-  stages_ = stage_events(scenario);
+  programs_ = make_programs(scenario_, schedule_);
+  stages_ = stage_events(scenario_);
 }
 
 bool AllocationModel::is_known() const {
@@ -543,6 +564,28 @@ RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocCo
   }
   result.num_retries = blocks.allocator().num_retries();
   return result;
+}
+
+std::optional<PlayedAllocator> played_allocator(const AllocationModel& model, Rank rank,
+                                                const AllocConf& conf) {
+  if (!model.is_known()) return std::nullopt;
+  constexpr int kNumSteps = 2;
+  const StepAllocation step = model.play(rank, {}, conf, std::nullopt, kNumSteps).steady;
+  return PlayedAllocator{.allocated = step.peak.allocated,
+                         .reserved = step.peak.reserved,
+                         .largest_free_block = step.largest_free_block};
+}
+
+void play_allocators(const Scenario& scenario, StepTrace& trace) {
+  const AllocationModel model(scenario);
+  for (int rank = 0; rank < trace.num_ranks; ++rank) {
+    const auto played = played_allocator(model, Rank{rank}, scenario.sim.alloc_conf);
+    if (!played) return;
+    trace.ranks[static_cast<std::size_t>(rank)].allocator = {
+        .allocated_bytes = played->allocated.value(),
+        .reserved_bytes = played->reserved.value(),
+        .largest_free_block_bytes = played->largest_free_block.value()};
+  }
 }
 
 }  // namespace pipeledger

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "ledger/caching_allocator.h"
+#include "ledger/overheads.h"
 #include "ledger/stage_events.h"
 #include "ledger/state_events.h"
 #include "schedules/schedule.h"
 #include "sim/program.h"
 #include "spec/scenario.h"
+#include "trace/step_trace.h"
 
 namespace pipeledger {
 
@@ -33,10 +35,10 @@ struct RankAllocation {
 ShardNumber shard_number(const Parallel& parallel, int global_rank);
 
 /// One scenario's ranks, each played when it is asked for. All is on one stream: a block is free
-/// when its last owner lets go, though NCCL's stream may still read it.
+/// when its last owner lets go, though NCCL's stream may still read it. Of many microbatches only
+/// as many are played as fill the pipeline twice, 32 at least: what follows repeats.
 class AllocationModel {
  public:
-  /// `scenario` must outlive it.
   explicit AllocationModel(const Scenario& scenario);
 
   /// Whether its steps can be told block by block: the exact ledger's, of whole microbatches.
@@ -49,10 +51,17 @@ class AllocationModel {
                       std::optional<Bytes> limit = std::nullopt, int num_steps = 3) const;
 
  private:
-  const Scenario& scenario_;
+  Scenario scenario_;  // of so few microbatches
   Schedule schedule_;
   std::vector<Program> programs_;
   std::vector<StageEvents> stages_;
 };
+
+/// A rank's figures, as its first replica's: the steps behind the first, without a limit; nullopt
+/// where it cannot be told.
+std::optional<PlayedAllocator> played_allocator(const AllocationModel& model, Rank rank,
+                                                const AllocConf& conf);
+/// Plays every rank's and writes it into its trace.
+void play_allocators(const Scenario& scenario, StepTrace& trace);
 
 }  // namespace pipeledger

@@ -9,6 +9,8 @@
 #include <set>
 
 #include "base/text.h"
+#include "ledger/overheads.h"
+#include "sim/allocation.h"
 
 namespace pipeledger {
 namespace {
@@ -204,7 +206,51 @@ nlohmann::ordered_json to_object(const Trial& trial) {
 }
 
 constexpr std::string_view kSymptomNames[] = {"out_of_memory", "resident_too_big",
-                                              "last_stage_high", "slow"};
+                                              "last_stage_high", "slow", "fragmented"};
+
+/// The tensors fit, yet what the allocator reserves for them, with CUDA and NCCL, does not: the
+/// rank that needs most, under a setting of the allocator.
+struct Reservation {
+  int rank = 0;
+  PlayedAllocator played;
+  Bytes outside{};
+
+  Bytes need() const { return played.reserved + outside; }
+};
+std::optional<Reservation> fullest_reservation(const Scenario& scenario, const AllocConf& conf) {
+  const AllocationModel model(scenario);
+  std::optional<Reservation> most;
+  for (int rank = 0; rank < scenario.parallel.pipeline_model_parallel_size; ++rank) {
+    const auto played = played_allocator(model, Rank{rank}, conf);
+    if (!played) return std::nullopt;
+    const Reservation each{rank, *played, total(device_overheads(scenario, Rank{rank})).typical};
+    if (!most || each.need() > most->need()) most = each;
+  }
+  return most;
+}
+
+std::optional<Advice::Section> fragmented(const Scenario& scenario, const Outcome& base) {
+  if (!base.fits()) return std::nullopt;
+  const auto now = fullest_reservation(scenario, scenario.sim.alloc_conf);
+  const Bytes capacity(base.capacity_bytes);
+  if (!now || now->need() <= capacity) return std::nullopt;
+  Advice::Section section{
+      .symptom = Symptom::fragmented,
+      .finding = fmt::format("fragmented: the tensors of rank {}, {}, fit, but the allocator "
+                             "reserves {} and CUDA and NCCL take {}: {} of {}",
+                             now->rank, to_gib(now->played.allocated), to_gib(now->played.reserved),
+                             to_gib(now->outside), to_gib(now->need()), to_gib(capacity)),
+      .trials = {}};
+  for (const Remedy& remedy : remedies(section.symptom)) {
+    Trial trial = trial_of(remedy, scenario);
+    const auto then = fullest_reservation(scenario, {.expandable_segments = true});
+    if (then && trial.idle.empty())
+      trial.note = fmt::format("reserves {}, in all {}", to_gib(then->played.reserved),
+                               to_gib(then->need()));
+    section.trials.push_back(std::move(trial));
+  }
+  return section;
+}
 
 }  // namespace
 
@@ -218,10 +264,14 @@ Advice advise(const Load& load, EngineKind engine, const Executor& executor,
     throw InputError({{.message = unchanged.outcome.problems.front()}});
   Advice advice{.base = unchanged.outcome, .sections = diagnose(unchanged.outcome)};
 
-  std::vector<Trial*> trials;
   for (Advice::Section& section : advice.sections) {
     for (const Remedy& remedy : remedies(section.symptom))
       section.trials.push_back(trial_of(remedy, scenario));
+  }
+  if (auto section = fragmented(scenario, advice.base))
+    advice.sections.insert(advice.sections.begin(), std::move(*section));
+  std::vector<Trial*> trials;
+  for (Advice::Section& section : advice.sections) {
     for (Trial& trial : section.trials) trials.push_back(&trial);
   }
   player.play(trials);
@@ -229,6 +279,7 @@ Advice advise(const Load& load, EngineKind engine, const Executor& executor,
   std::vector<Trial> single;
   std::set<std::string_view> seen;
   for (const Trial* trial : trials) {
+    if (trial->remedies[0] == remedies(Symptom::fragmented)[0].name) continue;  // costs nothing
     if (trial->idle.empty() && trial->outcome.legal() && seen.insert(trial->remedies[0]).second)
       single.push_back(*trial);
   }

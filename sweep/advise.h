@@ -11,7 +11,7 @@
 namespace pipeledger {
 
 /// What is wrong with a step, in the order in which the source asks.
-enum class Symptom { out_of_memory, resident_too_big, last_stage_high, slow };
+enum class Symptom { out_of_memory, resident_too_big, last_stage_high, slow, fragmented };
 
 /// One change that the source advises. `plan` gives the fields it sets, or why it does nothing
 /// here.

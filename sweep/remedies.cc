@@ -249,6 +249,12 @@ Plan chunks_of_two_layers(const Scenario& scenario) {
   return set_chunks(scenario, v);
 }
 
+/// Alone: with max_split_size_mb free blocks grow beyond it and are never found again.
+Plan expandable_segments(const Scenario& scenario) {
+  if (scenario.sim.alloc_conf.expandable_segments) return idle("is on already");
+  return set("sim.alloc_conf", "expandable_segments:True");
+}
+
 /// More microbatches for the same batch come from fewer replicas: half the tensor group's worth is
 /// no remedy, so it is the pipeline that shrinks.
 Plan halve_pipeline(const Scenario& scenario) {
@@ -303,6 +309,7 @@ const std::vector<Remedy>& remedies(Symptom symptom) {
       {"halve PP", halve_pipeline},
       {"recompute less", recompute_less},
   };
+  static const std::vector<Remedy> fragmented = {{"expandable segments", expandable_segments}};
   switch (symptom) {
     case Symptom::out_of_memory:
       return out_of_memory;
@@ -312,6 +319,8 @@ const std::vector<Remedy>& remedies(Symptom symptom) {
       return last_stage_high;
     case Symptom::slow:
       return slow;
+    case Symptom::fragmented:
+      return fragmented;
   }
   PIPELEDGER_CHECK(false, "symptom={}", static_cast<int>(symptom));
   return slow;

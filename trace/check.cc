@@ -123,6 +123,15 @@ class Checker {
     }
   }
 
+  void check_allocator(const AllocatorPeaks& peaks, const std::string& field) {
+    const auto [allocated, reserved, largest] = peaks;
+    if (allocated < 0 || reserved < allocated || largest < 0 || largest > reserved ||
+        reserved > kMaxTraceBytes) {
+      fail(field, fmt::format("{} allocated and {} free in one block are not within {} reserved",
+                              allocated, largest, reserved));
+    }
+  }
+
   void check_memory(const RankTrace& rank, const std::string& field) {
     std::array<std::int64_t, kNumCategories> level = rank.resident_bytes;
     for (const Category category : kCategories) {
@@ -131,6 +140,7 @@ class Checker {
       return fail(field + ".resident_bytes",
                   fmt::format("{} of {} is not in 0..{}", bytes, name(category), kMaxTraceBytes));
     }
+    if (rank.allocator) check_allocator(*rank.allocator, field + ".allocator");
     std::int64_t now_ns = 0;
     for (std::size_t i = 0; i < rank.memory.size(); ++i) {
       const MemoryEvent& event = rank.memory[i];

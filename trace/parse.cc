@@ -108,6 +108,11 @@ class Reader {
     }
     read_spans(row.spans(), field + ".spans", rank.spans);
     read_memory(row.memory(), field + ".memory", rank.memory);
+    if (row.has_allocator()) {
+      rank.allocator = {.allocated_bytes = row.allocator().allocated_bytes(),
+                        .reserved_bytes = row.allocator().reserved_bytes(),
+                        .largest_free_block_bytes = row.allocator().largest_free_block_bytes()};
+    }
     return rank;
   }
 

@@ -85,6 +85,11 @@ std::string serialize(const StepTrace& trace) {
     row.mutable_resident_bytes()->Add(rank.resident_bytes.begin(), rank.resident_bytes.end());
     write(rank.spans, *row.mutable_spans());
     write(rank.memory, *row.mutable_memory());
+    if (!rank.allocator) continue;
+    step_trace::Allocator& allocator = *row.mutable_allocator();
+    allocator.set_allocated_bytes(rank.allocator->allocated_bytes);
+    allocator.set_reserved_bytes(rank.allocator->reserved_bytes);
+    allocator.set_largest_free_block_bytes(rank.allocator->largest_free_block_bytes);
   }
   write(trace.transfers, *out.mutable_transfers());
   for (const LinkLoad& link : trace.links) write(link, *out.add_links());

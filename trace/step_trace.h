@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,11 +76,21 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
+/// What PyTorch's caching allocator made of the rank's tensors: its peaks.
+struct AllocatorPeaks {
+  std::int64_t allocated_bytes = 0;           // whole blocks
+  std::int64_t reserved_bytes = 0;            // of the driver
+  std::int64_t largest_free_block_bytes = 0;  // as allocated peaked
+
+  bool operator==(const AllocatorPeaks&) const = default;
+};
+
 struct RankTrace {
   /// Bytes resident at time 0, before anything runs; the step ends at the same level.
   std::array<std::int64_t, kNumCategories> resident_bytes{};
   std::vector<Span> spans;
   std::vector<MemoryEvent> memory;
+  std::optional<AllocatorPeaks> allocator;  // nullopt: nobody played it
 
   bool operator==(const RankTrace&) const = default;
 };

@@ -18,13 +18,19 @@ Json by_category(const std::array<std::int64_t, kNumCategories>& bytes) {
   return out;
 }
 
+/// Share of what is reserved that no tensor ever has at once.
+double fragmentation(const AllocatorPeaks& peaks) {
+  if (peaks.reserved_bytes == 0) return 0;
+  return 1 - static_cast<double>(peaks.allocated_bytes) / static_cast<double>(peaks.reserved_bytes);
+}
+
 Json rank_summary(const StepTrace& trace, const StepMetrics& metrics, Rank rank) {
   const RankMetrics& row = metrics.ranks[rank.index()];
   Json stages = Json::array();
   for (std::size_t s = 0; s < trace.stage_ranks.size(); ++s) {
     if (trace.stage_ranks[s] == rank) stages.push_back(s % trace.num_stages());
   }
-  return {
+  Json summary = {
       {"pipeline_rank", rank.value},
       {"stages", stages},
       {"fits", fits(trace, row)},
@@ -41,6 +47,13 @@ Json rank_summary(const StepTrace& trace, const StepMetrics& metrics, Rank rank)
       {"bubble_s", seconds(row.bubble_ns)},
       {"exposed_comm_s", seconds(row.exposed_comm_ns)},
   };
+  if (const auto& allocator = trace.ranks[rank.index()].allocator) {
+    summary["allocated_blocks_bytes"] = allocator->allocated_bytes;
+    summary["reserved_bytes"] = allocator->reserved_bytes;
+    summary["fragmentation"] = fragmentation(*allocator);
+    summary["largest_free_block_bytes"] = allocator->largest_free_block_bytes;
+  }
+  return summary;
 }
 
 }  // namespace
