@@ -132,9 +132,8 @@ class StateWriter {
         if (list.empty()) continue;
         const BufferLayout layout = buffers_.layout(chunk, number);
         for (std::size_t i = 0; i < list.size(); ++i) {
-          const std::int64_t numel = is_sharded_
-                                         ? owned(layout, layout.parameters[i], shard, ways)
-                                         : list[i].numel;
+          const std::int64_t numel =
+              is_sharded_ ? owned(layout, layout.parameters[i], shard, ways) : list[i].numel;
           if (numel > 0) visit(numel);
         }
       }

@@ -352,6 +352,17 @@ TEST(MegatronArgs, WhatIsPrintedReadsBackAsTheSameScenario) {
   }
 }
 
+TEST(MegatronArgs, TheAllocatorIsAsTheScriptExports) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / "alloc_conf_launch.sh";
+  write_file(path,
+             "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+             "torchrun --nproc_per_node 8 pretrain_gpt.py " +
+                 kSound + "\n");
+  EXPECT_TRUE(load_megatron({.files = {path}}, {}).scenario.sim.alloc_conf.expandable_segments);
+  EXPECT_FALSE(flags("").sim.alloc_conf.expandable_segments);
+}
+
 // ---- wrong launches ----
 
 struct Case {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "sim/simulate.h"
+
 namespace pipeledger {
 namespace {
 
@@ -76,6 +78,31 @@ TEST(Advise, ExpertsExchangeBesideComputeAndAnOffloadedOptimizerCostsTime) {
   const Outcome& offloaded = trial(advice, "offload the optimizer").outcome;
   EXPECT_GT(offloaded.step_time_s, step_s);
   EXPECT_LT(offloaded.peak_allocated_bytes, advice.base.peak_allocated_bytes);
+}
+
+/// Tensors of 36.5 GiB fit, what is reserved for them beside CUDA and NCCL does not.
+TEST(Advise, WhatDoesNotFitForItsFragmentsTriesExpandableSegments) {
+  const std::string text =
+      "model: {preset: llama3-8b}\n"
+      "parallel: {tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2,\n"
+      "           data_parallel_size: 2, sequence_parallel: true}\n"
+      "train: {global_batch_size: 16, seq_length: 8192, use_distributed_optimizer: true}\n"
+      "cluster: {preset: dgx-h100, gpu: {memory_gib: 1000}}\n"
+      "sim: {engine: fast}\n";
+  const auto load = [&](const std::string& memory) {
+    return parse_scenario(text, "yaml", "x.yaml", {{"cluster.gpu.memory_gib", memory}});
+  };
+  const std::int64_t peak = simulate_metrics(load("1000")).ranks[0].peak_allocated_bytes;
+  const std::string tight = std::to_string(static_cast<double>(peak) / (1 << 30) + 0.5);
+  std::string small = text;
+  small.replace(small.find("1000"), 4, tight);
+  const Advice advice = advice_for(small);
+  ASSERT_FALSE(advice.sections.empty());
+  EXPECT_EQ(advice.sections.front().symptom, Symptom::fragmented);
+  EXPECT_THAT(advice.sections.front().finding, HasSubstr("fit, but the allocator reserves"));
+  const Trial& expandable = trial(advice, "expandable segments");
+  EXPECT_EQ(expandable.changes.front().value, "expandable_segments:True");
+  EXPECT_THAT(expandable.note, HasSubstr("reserves "));
 }
 
 TEST(Advise, AStepThatIsFineIsLeftAlone) {
