@@ -128,11 +128,14 @@ void over_context(Tape& tape, const Sizes& n, TapeNode& node) {
   }
 }
 
-/// Whether heads are exchanged for sequence, so that the output that attention keeps is not the one
-/// that the projection reads.
-bool exchanges_heads(const Tape& tape) {
-  return tape.shape.c > 1 && (tape.scenario.parallel.cp_comm_type == CpCommType::a2a ||
-                              tape.scenario.parallel.cp_comm_type == CpCommType::a2a_p2p);
+/// Whether the output that attention keeps is not the one that the projection reads: heads were
+/// exchanged for sequence, or it was batch-first (Transformer Engine's FlashAttention turns the
+/// tensors before and behind the package's kernels).
+bool copies_output(const Tape& tape) {
+  const bool exchanges_heads =
+      tape.shape.c > 1 && (tape.scenario.parallel.cp_comm_type == CpCommType::a2a ||
+                           tape.scenario.parallel.cp_comm_type == CpCommType::a2a_p2p);
+  return exchanges_heads || tape.scenario.train.attention_backend == AttentionBackend::flash;
 }
 
 /// Skips the tiles above the diagonal: half the flops. Backward is five GEMMs (QK^T again, dV, dP,
@@ -148,14 +151,14 @@ TensorId flash(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& a
   keep(tape.statistic(tape.tensor("core_attention", "log_sum_exp",
                                   {shape.b, attention.heads, shape.s}, kFp32,
                                   Cut::tensor_parallel)));
-  const bool exchanges = exchanges_heads(tape);
-  if (exchanges) {
+  const bool copies = copies_output(tape);
+  if (copies) {
     keep(tape.inner("core_attention", "output", attention.heads * attention.v_dim));
   }
   const TensorId context =
       tape.inner(output.module, output.name, attention.heads * attention.v_dim);
   node.outputs.push_back(context);
-  if (!exchanges) node.saved.push_back(context);
+  if (!copies) node.saved.push_back(context);
   // The row sums of dO * O.
   node.backward_workspace += shape.b * attention.heads * shape.s * kFp32;
   const double seen = shape.causal ? 0.5 : 1;
@@ -177,7 +180,7 @@ TensorId core_attention(Tape& tape, const CoreAttention& attention, TensorId que
                         TensorId value, TensorName output) {
   const Sizes n = sizes_of(tape, attention);
   const int first = tape.num_nodes();
-  const bool is_flash = tape.scenario.train.attention_backend == AttentionBackend::flash;
+  const bool is_flash = tape.scenario.train.attention_backend != AttentionBackend::unfused;
   if (!is_flash) {
     key = repeated(tape, attention, key, "repeated_key", attention.qk_dim);
     value = repeated(tape, attention, value, "repeated_value", attention.v_dim);

@@ -20,6 +20,7 @@ std::string heading(const Scenario& scenario) {
   const Train& train = scenario.train;
   constexpr const char* kRecompute[] = {"none", "selective", "full"};
   constexpr const char* kSharding[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
+  constexpr const char* kBackends[] = {"flash", "unfused", "fused"};
   return fmt::format(
       "{}: {} layers, hidden {}, sequence {}, micro-batch {}\n"
       "TP {}{} x {}PP {} (VPP {}) x DP {}{}, sharding {}, recompute {}, {} attention\n",
@@ -35,7 +36,7 @@ std::string heading(const Scenario& scenario) {
                          : "",
       kSharding[static_cast<int>(train.sharding)],
       kRecompute[static_cast<int>(train.recompute_granularity)],
-      train.attention_backend == AttentionBackend::flash ? "flash" : "unfused");
+      kBackends[static_cast<int>(train.attention_backend)]);
 }
 
 std::string layers(const StageLayout& layout) {

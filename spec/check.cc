@@ -320,7 +320,7 @@ void check_recompute(const Scenario& scenario, Findings& findings) {
 void check_precision(const Train& train, Findings& findings) {
   if (train.precision != Precision::fp32) return;
   check_idle(true, "train.accumulate_allreduce_grads_in_fp32", "with precision fp32", findings);
-  if (train.attention_backend == AttentionBackend::flash)
+  if (train.attention_backend != AttentionBackend::unfused)
     findings.add("train.attention_backend",
                  "flash attention has no fp32 kernels; write unfused, or precision bf16",
                  {"train.precision"});

@@ -173,7 +173,7 @@ void check_context_parallel(const Scenario& scenario, Findings& findings) {
         {kContextSize, kTensorSize});
   if (scenario.train.attention_backend == AttentionBackend::unfused)
     findings.add("train.attention_backend",
-                 "unfused attention cannot be cut by context_parallel_size; write flash",
+                 "unfused attention cannot be cut by context_parallel_size; write fused",
                  {kContextSize});
   const std::int64_t heads = scenario.model.num_query_groups / parallel.tensor_model_parallel_size;
   if (parallel.cp_comm_type == CpCommType::a2a && heads % c != 0)

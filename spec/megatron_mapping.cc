@@ -595,16 +595,15 @@ class Mapper {
     if (is_on("bf16") || is_on("fp16")) {
       const std::string backend = text("attention_backend");
       const bool is_local = text("transformer_impl") == "local" && !is_on("use_flash_attn");
-      const bool is_unfused = backend == "unfused" || backend == "local" ||
-                              (is_local && find("attention_backend") == nullptr);
-      // cuDNN's fused kernels keep what flash attention keeps; auto chooses between the two.
-      const bool is_known =
-          is_unfused || backend == "flash" || backend == "fused" || backend.ends_with("auto");
-      if (!overridden_.contains("train.attention_backend"))
+      const bool is_unfused = is_local || backend == "unfused" || backend == "local";
+      const bool is_legacy_flash = text("transformer_impl") == "local" && !is_unfused;
+      // auto: the loader chooses by the GPU.
+      const bool is_auto = backend.ends_with("auto") && !is_unfused && !is_legacy_flash;
+      if (!overridden_.contains("train.attention_backend") && !is_auto)
         set("train.attention_backend",
-            is_unfused ? "unfused"
-            : is_known ? "flash"
-                       : backend,
+            is_unfused        ? "unfused"
+            : is_legacy_flash ? "flash"
+                              : backend,
             position_of("attention_backend"));
     }
     // Without --group-query-attention the number of groups is not asked.

@@ -361,7 +361,8 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
   scenario.cluster = resolve_cluster(written.cluster(), findings);
   scenario.parallel =
       resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);
-  scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size, findings);
+  scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size,
+                                 scenario.cluster.gpu, findings);
   if (scenario.model.vision)
     resolve_tower_recompute(written.model().vision(), scenario.train, *scenario.model.vision);
   scenario.sim = resolve_sim(written.sim(), scenario, folder, findings);

@@ -25,6 +25,7 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
 /// The tower's recompute, which is the language model's unless written, `full` aside.
 void resolve_tower_recompute(const proto::Vision& written, const Train& train, Vision& vision);
 
-Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings);
+Train resolve_train(const proto::Train& written, int data_parallel_size, const Gpu& gpu,
+                    Findings& findings);
 
 }  // namespace pipeledger

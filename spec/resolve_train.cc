@@ -12,7 +12,7 @@ namespace {
 static_assert(int{proto::Train::fp32} == static_cast<int>(Precision::fp32));
 static_assert(int{proto::Train::full} == static_cast<int>(RecomputeGranularity::full));
 static_assert(int{proto::Train::block} == static_cast<int>(RecomputeMethod::block));
-static_assert(int{proto::Train::unfused} == static_cast<int>(AttentionBackend::unfused));
+static_assert(int{proto::Train::fused} == static_cast<int>(AttentionBackend::fused));
 static_assert(int{proto::Train::optim_grads} == static_cast<int>(Sharding::optim_grads));
 static_assert(int{proto::Train::optim_grads_params} ==
               static_cast<int>(Sharding::optim_grads_params));
@@ -62,6 +62,15 @@ bool resolve_fp32_gradients(const proto::Train& written, Findings& findings) {
   if (written.has_accumulate_allreduce_grads_in_fp32())
     return written.accumulate_allreduce_grads_in_fp32();
   return written.precision() == proto::Train::bf16 && !written.grad_reduce_in_bf16();
+}
+
+/// What Transformer Engine chooses of itself: cuDNN's kernels from sm90 on, the flash-attention
+/// package before (get_attention_backend); neither has fp32.
+AttentionBackend resolve_attention_backend(const proto::Train& written, const Gpu& gpu) {
+  if (written.has_attention_backend())
+    return static_cast<AttentionBackend>(written.attention_backend());
+  if (written.precision() == proto::Train::fp32) return AttentionBackend::unfused;
+  return gpu.compute_capability >= 90 ? AttentionBackend::fused : AttentionBackend::flash;
 }
 
 /// use_megatron_fsdp and use_torch_fsdp2 are Megatron's names for two of the values.
@@ -151,7 +160,8 @@ std::int64_t num_deferred_microbatches(const Train& train) {
   return limit == 0 ? train.num_microbatches : std::min(limit, train.num_microbatches);
 }
 
-Train resolve_train(const proto::Train& written, int data_parallel_size, Findings& findings) {
+Train resolve_train(const proto::Train& written, int data_parallel_size, const Gpu& gpu,
+                    Findings& findings) {
   require(written.has_global_batch_size(), "train.global_batch_size",
           "write the sequences of one step, over all replicas", findings);
   require(written.has_seq_length(), "train.seq_length", "write the tokens of one sequence",
@@ -164,10 +174,7 @@ Train resolve_train(const proto::Train& written, int data_parallel_size, Finding
   train.seq_length = std::max<std::int64_t>(written.seq_length(), 1);
   train.precision = static_cast<Precision>(written.precision());
   train.accumulate_allreduce_grads_in_fp32 = resolve_fp32_gradients(written, findings);
-  train.attention_backend = written.has_attention_backend()
-                                ? static_cast<AttentionBackend>(written.attention_backend())
-                            : train.precision == Precision::fp32 ? AttentionBackend::unfused
-                                                                 : AttentionBackend::flash;
+  train.attention_backend = resolve_attention_backend(written, gpu);
   train.ddp_impl = resolve_ddp_impl(written, findings);
   train.sharding = resolve_sharding(written, train.ddp_impl, findings);
   train.overlap_grad_reduce = written.overlap_grad_reduce();

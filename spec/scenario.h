@@ -181,7 +181,9 @@ struct Parallel {
 
 enum class Precision { bf16, fp16, fp32 };
 enum class RecomputeMethod { uniform, block };
-enum class AttentionBackend { flash, unfused };
+/// flash: the flash-attention package, in tensors turned to batch-first; unfused: scores in memory;
+/// fused: cuDNN's kernels, in the layout they come in.
+enum class AttentionBackend { flash, unfused, fused };
 /// What is cut over the data-parallel ranks. optim: ZeRO-1, Megatron's distributed optimizer.
 /// optim_grads: ZeRO-2. optim_grads_params: ZeRO-3.
 enum class Sharding { no_shard, optim, optim_grads, optim_grads_params };
@@ -234,7 +236,7 @@ struct Train {
   RecomputeGranularity recompute_granularity = RecomputeGranularity::none;
   RecomputeMethod recompute_method = RecomputeMethod::uniform;  // with full only
   int recompute_num_layers = 1;                                 // with full only
-  AttentionBackend attention_backend = AttentionBackend::flash;
+  AttentionBackend attention_backend = AttentionBackend::fused;
   Sharding sharding = Sharding::no_shard;
   DdpImpl ddp_impl = DdpImpl::megatron;
   bool overlap_grad_reduce = false;

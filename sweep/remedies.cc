@@ -65,7 +65,7 @@ Plan without_full(const Scenario& scenario, Plan plan) {
 Plan recompute_selective(const Scenario& scenario) {
   if (scenario.train.recompute_granularity != RecomputeGranularity::none)
     return idle("recompute is on already");
-  if (scenario.train.attention_backend == AttentionBackend::flash)
+  if (scenario.train.attention_backend != AttentionBackend::unfused)
     return idle("flash attention keeps no scores that core_attn could drop");
   return set("train.recompute_granularity", "selective");
 }

@@ -388,9 +388,11 @@ class Builder {
   void read_attention() {
     json& train = scenario_["train"];
     if (train_.has("flash_attn")) {
-      train["attention_backend"] = train_.take("flash_attn").get<bool>() ? "flash" : "unfused";
+      // Else whose kernels they are hangs on the GPU.
+      if (!train_.take("flash_attn").get<bool>()) train["attention_backend"] = "unfused";
     } else if (scenario_["model"].at("swiglu").get<bool>()) {
-      assume("train.attention_backend", "flash", "unknown; as in recipes of these models");
+      assumed_.emplace_back(
+          "train.attention_backend not unfused: unknown; as in recipes of these models");
     } else {
       // Megatron's forks of 2021 to 2023 with LayerNorm and GeLU write the scores to memory.
       assume("train.attention_backend", "unfused",

@@ -87,7 +87,7 @@ TEST(Activations, SelectiveRecomputeIsEquation6OfKorthikanti) {
 TEST(Activations, FlashAttentionLeavesWhatSelectiveRecomputeLeaves) {
   over_paper_shapes([](Scenario scenario) {
     scenario.parallel.sequence_parallel = true;
-    scenario.train.attention_backend = AttentionBackend::flash;
+    scenario.train.attention_backend = AttentionBackend::fused;
     EXPECT_EQ(layer_bytes(scenario), korthikanti_layer_selective(scenario));
   });
 }

@@ -178,6 +178,18 @@ TEST(Experts, WithoutAFusedKernelKeepWhatLiesBetween) {
             "experts.linear_fc2.input [8192,512] x2\n");
 }
 
+TEST(FlashAttention, KeepsItsOutputBatchFirstBesideTheProjectionsInput) {
+  Scenario scenario = testing::scenario(testing::llama(4, 1024, 4096, 8));
+  scenario.train.seq_length = 2048;
+  const Bytes fused = kept(layer_tensors(scenario));
+  scenario.train.attention_backend = AttentionBackend::flash;
+  EXPECT_EQ(kept(layer_tensors(scenario)), fused + Bytes(2 * 2048 * 1024));
+  const std::string all = text(layer_tensors(scenario, LayerKind::dense));
+  EXPECT_NE(all.find("core_attention.output [2048,1,1024] x2\nlinear_proj.input [2048,1,1024] x2"),
+            std::string::npos)
+      << all;
+}
+
 TEST(UnfusedAttention, RepeatsKeysAndValuesOfAGroup) {
   Scenario scenario = testing::scenario(testing::llama(4, 1024, 4096, 8));
   scenario.model.num_query_groups = 2;
