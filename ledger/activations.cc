@@ -10,7 +10,7 @@ Bytes SavedTensor::bytes() const {
 }
 
 std::vector<SavedTensor> layer_tensors(const Scenario& scenario, LayerKind kind) {
-  std::vector<SavedTensor> tensors = play(layer_tape(scenario, kind)).tensors;
+  std::vector<SavedTensor> tensors = play(layer_tape(scenario, {.kind = kind})).tensors;
   if (scenario.train.recompute_granularity == RecomputeGranularity::full) {
     // The layer's input is the checkpoint; all else is made again.
     for (std::size_t i = 1; i < tensors.size(); ++i) tensors[i].recomputed = true;

@@ -138,8 +138,8 @@ bool copies_output(const Tape& tape) {
   return exchanges_heads || tape.scenario.train.attention_backend == AttentionBackend::flash;
 }
 
-/// Skips the tiles above the diagonal: half the flops. Backward is five GEMMs (QK^T again, dV, dP,
-/// dQ, dK) against two.
+/// Skips the tiles above the diagonal, and those before a window. Backward is five GEMMs (QK^T
+/// again, dV, dP, dQ, dK) against two.
 TensorId flash(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& attention,
                TensorName output) {
   const Shape& shape = tape.shape;
@@ -161,7 +161,7 @@ TensorId flash(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& a
   if (!copies) node.saved.push_back(context);
   // The row sums of dO * O.
   node.backward_workspace += shape.b * attention.heads * shape.s * kFp32;
-  const double seen = shape.causal ? 0.5 : 1;
+  const double seen = shape.seen();
   const std::int64_t inputs = n.q + n.k + n.v;
   node.forward_kernels = {{.name = "core_attention",
                            .flops = Flops(seen * n.flops),

@@ -1,5 +1,7 @@
 #include "ledger/flops.h"
 
+#include "ledger/shape.h"
+
 namespace pipeledger {
 namespace {
 
@@ -60,6 +62,11 @@ ForwardFlops whole_model(const Scenario& scenario, double tokens, double squared
   const auto gemms = [&](double weights) { return Flops(kMultiplyAdd * tokens * weights); };
   flops.attention_gemms = gemms(attention.weights);
   flops.core_attention = Flops(kMultiplyAdd * squared * kCausal * attention.core);
+  if (model.window_size > 0) {
+    Shape shape = shape_of(scenario);
+    shape.window = model.window_size;
+    flops.windowed_attention = 2 * shape.seen() * flops.core_attention;
+  }
   flops.mlp = gemms(matrices * h * static_cast<double>(model.ffn_hidden_size));
   flops.experts = gemms(expert_weights(model));
   flops.head = gemms(h * static_cast<double>(model.padded_vocab_size));
@@ -97,8 +104,8 @@ ForwardFlops forward_flops(const Scenario& scenario) {
   const double ranks = static_cast<double>(scenario.parallel.tensor_model_parallel_size) *
                        scenario.parallel.context_parallel_size;
   ForwardFlops flops = whole_model(scenario, tokens, tokens * s);
-  for (Flops* part : {&flops.attention_gemms, &flops.core_attention, &flops.mlp, &flops.experts,
-                      &flops.head, &flops.mtp}) {
+  for (Flops* part : {&flops.attention_gemms, &flops.core_attention, &flops.windowed_attention,
+                      &flops.mlp, &flops.experts, &flops.head, &flops.mtp}) {
     *part = *part / ranks;
   }
   return flops;
@@ -144,12 +151,21 @@ Flops model_flops(const Scenario& scenario, double tokens, double squared) {
   const ForwardFlops flops = whole_model(scenario, tokens, squared);
   const Model& model = scenario.model;
   Flops forward = flops.head + static_cast<double>(model.mtp_num_layers) * flops.mtp;
-  int num_moe = 0;
-  for (int layer = 0; layer < model.num_layers; ++layer) num_moe += model.is_moe_layer(layer);
+  int num_moe = 0, num_windows = 0;
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    num_moe += model.is_moe_layer(layer);
+    num_windows += model.is_window_layer(layer);
+  }
   forward += static_cast<double>(num_moe) * flops.layer(LayerKind::moe);
   forward += static_cast<double>(model.num_layers - num_moe) * flops.layer(LayerKind::dense);
-  const double num_attentions = model.num_layers + model.mtp_num_layers;
-  return language_flops(scenario, forward, num_attentions * flops.core_attention).total();
+  const double num_whole = model.num_layers + model.mtp_num_layers - num_windows;
+  Flops attention = num_whole * flops.core_attention;
+  if (num_windows > 0) {
+    const double windows = num_windows;
+    forward += windows * (flops.windowed_attention - flops.core_attention);
+    attention += windows * flops.windowed_attention;
+  }
+  return language_flops(scenario, forward, attention).total();
 }
 
 Flops hardware_flops_per_step(const Scenario& scenario) {

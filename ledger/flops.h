@@ -8,21 +8,26 @@ namespace pipeledger {
 /// Forward flops of one microbatch on one rank, by part. Backward needs twice as much: one GEMM
 /// for the input's gradient, one for the weight's.
 struct ForwardFlops {
-  Flops attention_gemms{};  // projections: 2*m*n*k each
-  Flops core_attention{};   // QK^T and the product with V, causal: half of 4*s^2*b*q
-  Flops mlp{};              // both FFN layers of a dense layer
+  Flops attention_gemms{};     // projections: 2*m*n*k each
+  Flops core_attention{};      // QK^T and the product with V, causal: half of 4*s^2*b*q
+  Flops windowed_attention{};  // the same of a layer with a window
+  Flops mlp{};                 // both FFN layers of a dense layer
   Flops experts{};  // of a layer with experts: topk of them, shared ones, latent projections
   Flops head{};     // the output layer
   Flops mtp{};      // an MTP layer with its projection and its output layer
 
-  Flops layer(LayerKind kind) const {
-    return attention_gemms + core_attention + (kind == LayerKind::moe ? experts : mlp);
+  Flops attention(bool has_window) const {
+    return has_window ? windowed_attention : core_attention;
+  }
+  Flops layer(LayerKind kind, bool has_window = false) const {
+    return attention_gemms + attention(has_window) + (kind == LayerKind::moe ? experts : mlp);
   }
 };
 
 /// Megatron's num_floating_point_operations (training.py, core_v0.19.0), over t and c: norms (but
 /// those of latent attention and MTP), biases, activation functions, the router and the embedding
 /// look-up count nothing.
+/// A window, which it leaves out, counts as what it lets attention see.
 ForwardFlops forward_flops(const Scenario& scenario);
 
 /// What training needs of a part: its forward, the gradients of its inputs, those of its weights.

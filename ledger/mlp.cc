@@ -117,14 +117,16 @@ TensorId decoder_layer(Tape& tape, LayerKind kind, TensorId input) {
   return kind == LayerKind::moe ? experts(tape, middle) : mlp(tape, middle);
 }
 
-Tape layer_tape(const Scenario& scenario, LayerKind kind, bool offloads) {
+Tape layer_tape(const Scenario& scenario, const LayerTraits& traits) {
   // Transformer Engine's layer-wise offloading leaves what is smaller on the GPU (cpu_offload.py).
   constexpr std::int64_t kSmallest = 256 * 1024;
-  Tape tape(scenario, shape_of(scenario));
-  tape.offloads = offloads;
+  Shape shape = shape_of(scenario);
+  if (traits.has_window) shape.window = scenario.model.window_size;
+  Tape tape(scenario, shape);
+  tape.offloads = traits.offloads;
   tape.input = tape.stream("input_layernorm", "input");
-  tape.output = decoder_layer(tape, kind, tape.input);
-  if (offloads && scenario.train.cpu_offloading_num_layers > 0) {
+  tape.output = decoder_layer(tape, traits.kind, tape.input);
+  if (traits.offloads && scenario.train.cpu_offloading_num_layers > 0) {
     tape.offload(0, tape.num_nodes() - 1, kSmallest);
   }
   return tape;

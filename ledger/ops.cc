@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "ledger/conventions.h"
@@ -70,11 +71,13 @@ class AllParts {
     const bool all_moe = has_moe && std::all_of(model.moe->layers.begin(), model.moe->layers.end(),
                                                 [](bool is_moe) { return is_moe; });
     const ForwardFlops flops = forward_flops(scenario);
-    if (!all_moe) dense = layer(LayerKind::dense, flops, false);
-    if (has_moe) moe = layer(LayerKind::moe, flops, false);
-    if (offloads(scenario)) {
-      if (!all_moe) offloaded_dense = layer(LayerKind::dense, flops, true);
-      if (has_moe) offloaded_moe = layer(LayerKind::moe, flops, true);
+    const bool has_windows = model.window_size > 0;
+    for (const LayerKind kind : {LayerKind::dense, LayerKind::moe}) {
+      if (kind == LayerKind::moe ? !has_moe : all_moe) continue;
+      for (const bool offloaded : {false, true})
+        for (const bool has_window : {false, true})
+          if ((!offloaded || offloads(scenario)) && (!has_window || has_windows))
+            add_layer({kind, offloaded, has_window}, flops);
     }
     const std::int64_t shared = shares_weight() ? shared_weight() : 0;
     embedding = make_language(embedding_tape(scenario), WorkKind::embedding, {},
@@ -93,24 +96,27 @@ class AllParts {
     return scenario.train.cpu_offloading_num_layers > 0 || !scenario.train.offload_modules.empty();
   }
 
-  PartOps dense, moe, offloaded_dense, offloaded_moe, embedding, head, first_mtp, mtp;
+  PartOps embedding, head, first_mtp, mtp;
   PartOps vision_patches, vision_layer, vision_projector;
 
-  const PartOps& layer_part(LayerKind kind, bool offloaded = false) const {
-    if (kind == LayerKind::moe) return offloaded ? offloaded_moe : moe;
-    return offloaded ? offloaded_dense : dense;
-  }
+  const PartOps& layer_part(const LayerTraits& traits) const { return layers_[number_of(traits)]; }
   bool is_exact() const { return exact_; }
   bool scatters() const { return scatters_; }
 
  private:
-  PartOps layer(LayerKind kind, const ForwardFlops& flops, bool offloaded) const {
-    PartOps part = make_language(layer_tape(scenario_, kind, offloaded), WorkKind::layer,
-                                 language_flops(scenario_, flops.layer(kind), flops.core_attention),
-                                 num_layer_parameters(scenario_, kind), 0);
-    const Bytes price = kind == LayerKind::moe ? prices_.moe_layer : prices_.layer;
+  static std::size_t number_of(const LayerTraits& traits) {
+    return (traits.kind == LayerKind::moe ? 4u : 0u) + (traits.offloads ? 2u : 0u) +
+           (traits.has_window ? 1u : 0u);
+  }
+
+  void add_layer(const LayerTraits& traits, const ForwardFlops& flops) {
+    PartOps& part = layers_[number_of(traits)];
+    part = make_language(layer_tape(scenario_, traits), WorkKind::layer,
+                         language_flops(scenario_, flops.layer(traits.kind, traits.has_window),
+                                        flops.attention(traits.has_window)),
+                         num_layer_parameters(scenario_, traits.kind), 0);
+    const Bytes price = traits.kind == LayerKind::moe ? prices_.moe_layer : prices_.layer;
     if (!exact_) part.life = {.kept = {.activations = price.value()}};
-    return part;
   }
 
   /// Deferred weight gradients follow each other: the next one's input is gathered meanwhile.
@@ -136,7 +142,7 @@ class AllParts {
     const TrainingFlops each = language_flops(scenario_, flops.mtp, flops.core_attention);
     first_mtp = make_language(mtp_tape(scenario_, true), WorkKind::layer, each, numel + own, 0);
     mtp = make_language(mtp_tape(scenario_, false), WorkKind::layer, each, numel, 0);
-    if (!exact_) first_mtp.life = mtp.life = layer_part(mtp_layer_kind(scenario_)).life;
+    if (!exact_) first_mtp.life = mtp.life = layer_part({.kind = mtp_layer_kind(scenario_)}).life;
   }
 
   void make_vision() {
@@ -239,6 +245,7 @@ class AllParts {
 
   const Scenario& scenario_;
   bool with_events_;
+  std::array<PartOps, 8> layers_;  // by traits; those that the model has
   std::optional<Scenario> tower_;
   ConventionPrices prices_;
   bool exact_ = true;
@@ -334,7 +341,8 @@ class ChunkBuilder {
     for (const Unit& unit : units(scenario_, stage_)) {
       for (int layer = unit.first; layer < unit.last; ++layer) {
         places_.push_back(
-            {.part = &parts_.layer_part(layer_kind(scenario_, layer), is_offloaded(layer)),
+            {.part = &parts_.layer_part({layer_kind(scenario_, layer), is_offloaded(layer),
+                                         scenario_.model.is_window_layer(layer)}),
              .layer = layer,
              .checkpointed = unit.checkpointed && parts_.is_exact(),
              .keeps_input = layer == unit.first,
@@ -378,7 +386,8 @@ class ChunkBuilder {
         stage_number_ / p + 1 == scenario_.parallel.virtual_pipeline_model_parallel_size;
     const int eligible = stage_.num_layers - (last_chunk ? 1 : 0);
     const std::int64_t each =
-        parts_.layer_part(layer_kind(scenario_, layer), true).life.offloaded.total();
+        parts_.layer_part({.kind = layer_kind(scenario_, layer), .offloads = true})
+            .life.offloaded.total();
     const std::int64_t kept_bytes =
         stage_number_ % p * train.delta_offload_bytes_across_pp_ranks.value();
     const std::int64_t delayed = each == 0 ? 0 : (kept_bytes + each - 1) / each;

@@ -94,8 +94,13 @@ TensorId final_norm(Tape& tape, TensorId input, TensorName output);
 void loss(Tape& tape, TensorId input);
 
 // Whole tapes, one for each kind of step.
-/// `offloads`: a layer whose activations, or those of the modules named, wait in host memory.
-Tape layer_tape(const Scenario& scenario, LayerKind kind, bool offloads = false);
+/// A decoder layer by what sets it apart from others.
+struct LayerTraits {
+  LayerKind kind = LayerKind::dense;
+  bool offloads = false;    // its activations, or those of the modules named, wait in host memory
+  bool has_window = false;  // attention looks back as far as model.window_size
+};
+Tape layer_tape(const Scenario& scenario, const LayerTraits& traits);
 Tape embedding_tape(const Scenario& scenario);
 /// Final norm, output layer and loss; with MTP layers they have the norm.
 Tape head_tape(const Scenario& scenario);

@@ -244,6 +244,20 @@ void check_vision(const Scenario& scenario, Findings& findings) {
              "model.vision.recompute_num_layers", "unless recompute_granularity is full", findings);
 }
 
+void check_window(const Scenario& scenario, Findings& findings) {
+  const Model& model = scenario.model;
+  check_idle(model.window_size == 0, "model.window_attn_skip_freq", "without window_size",
+             findings);
+  const Parallel& parallel = scenario.parallel;
+  const bool exchanges =
+      parallel.cp_comm_type == CpCommType::a2a || parallel.cp_comm_type == CpCommType::all_gather;
+  // Transformer Engine, context_parallel.py.
+  if (model.window_size > 0 && parallel.context_parallel_size > 1 && !exchanges)
+    findings.add("parallel.cp_comm_type",
+                 "must be a2a or all_gather with model.window_size, as in Transformer Engine",
+                 {kContextSize, "model.window_size"});
+}
+
 void check_frozen(const Scenario& scenario, Findings& findings) {
   const Model& model = scenario.model;
   constexpr const char* kLanguage = "model.freeze_language_model";
@@ -255,6 +269,9 @@ void check_frozen(const Scenario& scenario, Findings& findings) {
   const bool is_projection_still = !model.vision || model.freeze_vision_projection;
   if (model.freeze_language_model && is_tower_still && is_projection_still)
     return findings.add(kLanguage, "leaves nothing to train; remove it", {kTower, kProjection});
+  check_idle(model.freeze_language_model && scenario.train.defer_embedding_wgrad_compute,
+             "train.defer_embedding_wgrad_compute", "with model.freeze_language_model", findings,
+             {kLanguage});
   const bool is_frozen =
       model.freeze_language_model || model.freeze_vision_model || model.freeze_vision_projection;
   const bool is_plain =
@@ -273,6 +290,7 @@ void check_model_features(const Scenario& scenario, Findings& findings) {
   check_experts(scenario, findings);
   check_context_parallel(scenario, findings);
   check_vision(scenario, findings);
+  check_window(scenario, findings);
   check_frozen(scenario, findings);
 }
 

@@ -318,6 +318,12 @@ void set_fields(Config& config, const Family& family, proto::Model& model) {
   model.set_attention_dropout(config.share(family.attention_dropout_key));
   set_biases(config, family, model);
   if (family.has_qk_norm) model.set_qk_layernorm(true);
+  // The first layer and every second one behind it look back so far, themselves included.
+  const int window = family.model_type == "gpt_oss" ? config.number("sliding_window", 0) : 0;
+  if (window > 1) {
+    model.set_window_size(window - 1);
+    model.set_window_attn_skip_freq("2");
+  }
   set_experts(config, family.experts, model);
   check_activation(config, family);
 }

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <optional>
+#include <string>
 
 #include "spec/fields.h"
 
@@ -124,6 +125,18 @@ LayerPattern parse_layer_pattern(std::string_view text, int num_layers) {
   } else {
     pattern.layers = *list;
   }
+  return pattern;
+}
+
+LayerPattern parse_window_pattern(std::string_view text, int num_layers) {
+  LayerPattern pattern;
+  const bool is_number =
+      !text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == text.npos;
+  if (!text.empty() && !is_number) return parse_layer_pattern(text, num_layers);
+  const int every = is_number ? std::stoi(std::string(text)) : 0;
+  if (is_number && every == 0) pattern.problem = "0 leaves no layer whole; remove it";
+  for (int layer = 1; layer <= num_layers; ++layer)
+    pattern.layers.push_back(every == 0 || layer % every != 0);
   return pattern;
 }
 

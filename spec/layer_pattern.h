@@ -16,4 +16,8 @@ struct LayerPattern {
 /// *, ([0]*3+[1]*58), that has num_layers entries (Megatron-LM, moe_freq_type).
 LayerPattern parse_layer_pattern(std::string_view text, int num_layers);
 
+/// Which layers attend to a window: a number n leaves layers n, 2n... (counted from 1) whole, a
+/// list has 1 for each that has one; empty: all (Megatron-LM, is_layer_window_attention).
+LayerPattern parse_window_pattern(std::string_view text, int num_layers);
+
 }  // namespace pipeledger

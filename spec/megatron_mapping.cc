@@ -40,7 +40,7 @@ constexpr std::array kRenamed = {
 };
 
 /// Flags that act in `Mapper` by name.
-constexpr std::array<std::string_view, 20> kSpecial = {"attention_backend",
+constexpr std::array<std::string_view, 21> kSpecial = {"attention_backend",
                                                        "bf16",
                                                        "checkpoint_activations",
                                                        "cp_comm_type",
@@ -59,10 +59,11 @@ constexpr std::array<std::string_view, 20> kSpecial = {"attention_backend",
                                                        "tokenizer_type",
                                                        "use_flash_attn",
                                                        "use_rotary_position_embeddings",
-                                                       "vocab_size"};
+                                                       "vocab_size",
+                                                       "window_size"};
 
 /// What changes memory or time in Megatron and not yet here.
-constexpr std::array<std::string_view, 40> kNotModelled = {
+constexpr std::array<std::string_view, 37> kNotModelled = {
     "apply_rope_fusion",
     "attention_softmax_in_fp32",
     "bias_dropout_fusion",
@@ -100,8 +101,6 @@ constexpr std::array<std::string_view, 40> kNotModelled = {
     "tp_comm_overlap",
     "tp_comm_overlap_rs_dgrad",
     "use_tp_pp_dp_mapping",
-    "window_attn_skip_freq",
-    "window_size",
 };
 
 /// Flags of models that are not decoder-only transformers, or of another numeric format.
@@ -264,6 +263,7 @@ class Mapper {
     precision();
     gradients();
     attention();
+    window();
     positions_and_activation();
     attention_mask();
     vocabulary();
@@ -616,6 +616,28 @@ class Mapper {
     } else {
       set("model.num_query_groups", "1", position_of("group_query_attention"));
     }
+  }
+
+  /// "127,0": tokens before and behind one that it sees.
+  void window() {
+    const FlagUse* use = find("window_size");
+    if (use == nullptr || use->values.empty()) return;
+    used_.insert("window_size");
+    if (overridden_.contains("model.window_size") || use->values.front().unknown)
+      return set_from(*use, "model.window_size");
+    std::string sizes = joined(use->values);
+    std::erase_if(sizes, [](char c) { return c == '(' || c == ')' || c == ' '; });
+    const std::size_t comma = std::min(sizes.find(','), sizes.size());
+    const std::string before = sizes.substr(0, comma);
+    const std::string behind = sizes.substr(std::min(comma + 1, sizes.size()));
+    const Position at = use->values.front().position;
+    if (!whole(before) || !whole(behind) || (behind != "0" && behind != "-1"))
+      return problem(
+          at, "model.window_size",
+          fmt::format("{} is no window of tokens before one alone; write N,0", in_quotes(sizes)));
+    remove("model.window_size");
+    if (before == "-1") return remove("model.window_attn_skip_freq");
+    set("model.window_size", before, at);
   }
 
   void positions_and_activation() {

@@ -208,8 +208,8 @@ constexpr std::array kPresets = {
       moe_shared_expert_intermediate_size: 2048
     )"},
     // gpt-oss: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b Model Card", table 1, and the config.json
-    // files. Left out: a bias of each head in the softmax (attention sinks), and that every second
-    // layer attends to the last 128 tokens alone, which is counted as the whole.
+    // files. Left out: a bias of each head in the softmax (attention sinks). Layers 1, 3, 5... look
+    // at 128 tokens.
     Preset{"gpt-oss-20b", R"(
       num_layers: 24 hidden_size: 2880 ffn_hidden_size: 2880 num_attention_heads: 64
       num_query_groups: 8 kv_channels: 64 vocab_size: 201088 max_position_embeddings: 131072
@@ -217,6 +217,7 @@ constexpr std::array kPresets = {
       untie_embeddings_and_output_weights: true add_bias_linear: true
       hidden_dropout: 0 attention_dropout: 0
       num_experts: 32 moe_ffn_hidden_size: 2880 moe_router_topk: 4
+      window_size: 127 window_attn_skip_freq: '2'
     )"},
     Preset{"gpt-oss-120b", R"(
       num_layers: 36 hidden_size: 2880 ffn_hidden_size: 2880 num_attention_heads: 64
@@ -225,6 +226,7 @@ constexpr std::array kPresets = {
       untie_embeddings_and_output_weights: true add_bias_linear: true
       hidden_dropout: 0 attention_dropout: 0
       num_experts: 128 moe_ffn_hidden_size: 2880 moe_router_topk: 4
+      window_size: 127 window_attn_skip_freq: '2'
     )"},
     // GPT-NeoX-20B: Black et al. 2022, table 1, and the model's config.json, whose embedding has
     // 50,432 rows (50,257 tokens, padded by its authors).

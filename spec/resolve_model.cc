@@ -211,6 +211,13 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
   if (m.has_num_experts()) model.moe = resolve_moe(m, model, findings);
   model.mtp_num_layers = m.mtp_num_layers();
   if (m.has_vision()) model.vision = resolve_vision(m.vision(), model, findings);
+  if (m.has_window_size()) {
+    model.window_size = m.window_size();
+    LayerPattern windows = parse_window_pattern(m.window_attn_skip_freq(), model.num_layers);
+    if (!windows.problem.empty())
+      findings.add("model.window_attn_skip_freq", std::move(windows.problem), {"model.num_layers"});
+    model.window_layers = std::move(windows.layers);
+  }
   model.freeze_language_model = m.freeze_language_model();
   model.freeze_vision_model = m.freeze_vision_model();
   model.freeze_vision_projection = m.freeze_vision_projection();

@@ -114,6 +114,8 @@ struct Model {
   std::optional<MixtureOfExperts> moe;
   int mtp_num_layers = 0;  // multi-token prediction: layers after the last, with a loss each
   std::optional<Vision> vision;
+  std::int64_t window_size = 0;     // tokens before it that a token attends to; 0: all
+  std::vector<bool> window_layers;  // by decoder layer, where there is a window
   bool freeze_language_model = false;
   bool freeze_vision_model = false;       // the tower
   bool freeze_vision_projection = false;  // what joins it to the language model
@@ -121,6 +123,10 @@ struct Model {
   /// Whether a decoder layer has experts in place of an MLP. MTP layers are as the last one.
   bool is_moe_layer(int layer) const {
     return moe.has_value() && moe->layers[static_cast<std::size_t>(layer)];
+  }
+
+  bool is_window_layer(int layer) const {
+    return window_size > 0 && window_layers[static_cast<std::size_t>(layer)];
   }
 
   bool operator==(const Model&) const = default;
@@ -444,7 +450,8 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
 
 /// A Megatron-LM launch in place of a scenario: docs/megatron-args.md.
 struct MegatronInput {
-  /// Launch scripts (with their arguments behind a blank: "train.sh 7B 8"), files of flags, and YAML
+  /// Launch scripts (with their arguments behind a blank: "train.sh 7B 8"), files of flags, and
+  /// YAML
   /// (.yaml, .yml) with Megatron's names; what a later one says wins.
   std::vector<std::filesystem::path> files;
   std::vector<std::string> flags;     // after the files

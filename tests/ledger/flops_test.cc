@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ledger/ledger.h"
+#include "ledger/shape.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {
@@ -113,6 +116,40 @@ TEST(Flops, RecomputeIsHardwareWorkAndNoModelWork) {
                    32 * 2 * 8192.0 * 8192.0 * 4096.0);
   const ChunkLedger selective = chunk_ledger(scenario, stage_layouts(scenario)[0]);
   EXPECT_EQ(selective.model_flops_per_microbatch, none.model_flops_per_microbatch);
+}
+
+TEST(Flops, AWindowCountsTheTokensItSees) {
+  for (const std::int64_t window : {1, 127, 1000, 4095, 100'000}) {
+    Shape shape{.s = 4096, .whole_s = 4096, .window = window};
+    double pairs = 0;
+    for (std::int64_t i = 0; i < 4096; ++i) pairs += static_cast<double>(std::min(i, window) + 1);
+    // The diagonal counts half in the causal count, and so does the window's edge.
+    EXPECT_NEAR(shape.seen(), pairs / (4096.0 * 4096.0), 1.0 / 4096) << window;
+  }
+  EXPECT_EQ((Shape{.whole_s = 4096, .window = 4095}).seen(), 0.5);
+}
+
+TEST(Flops, LayersWithAWindowAddUp) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 2, 2, 2);
+  const double whole = model_flops_per_step(scenario).value();
+  scenario.model.window_size = 511;
+  scenario.model.window_layers.assign(32, false);
+  EXPECT_EQ(model_flops_per_step(scenario).value(), whole);
+  for (int layer = 0; layer < 32; layer += 2) scenario.model.window_layers[layer] = true;
+  const ForwardFlops flops = forward_flops(scenario);
+  const double step = model_flops_per_step(scenario).value();
+  EXPECT_NEAR(sum_over_world(scenario), step, 1e-12 * step);
+  const double ranks = 2.0 * 2 * static_cast<double>(scenario.train.num_microbatches);
+  const double less = (flops.core_attention - flops.windowed_attention).value();
+  EXPECT_NEAR(whole - step, 16 * 3 * ranks * less, 1e-9 * whole);
+  const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
+  const auto core = [&](std::size_t step_number) {
+    for (const Kernel& kernel : chunk.forward.steps[step_number].work->kernels)
+      if (kernel.name == "core_attention") return kernel.flops.value();
+    return 0.0;
+  };
+  EXPECT_DOUBLE_EQ(core(1), flops.windowed_attention.value());
+  EXPECT_DOUBLE_EQ(core(2), flops.core_attention.value());
 }
 
 }  // namespace

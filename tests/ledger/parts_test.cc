@@ -134,14 +134,14 @@ TEST(Experts, CapacityPadsAndImbalanceStretches) {
 
 TEST(Experts, TheGatheringDispatcherHoldsEveryRanksTokens) {
   Scenario scenario = deepseek(1, 8);
-  const PartLife exchanged = play(layer_tape(scenario, LayerKind::moe));
+  const PartLife exchanged = play(layer_tape(scenario, {.kind = LayerKind::moe}));
   scenario.train.moe_token_dispatcher_type = MoeTokenDispatcherType::allgather;
-  const PartLife gathered = play(layer_tape(scenario, LayerKind::moe));
+  const PartLife gathered = play(layer_tape(scenario, {.kind = LayerKind::moe}));
   EXPECT_GT(gathered.forward_peak.total(), exchanged.forward_peak.total());
 }
 
 TEST(Experts, DispatchIsTwoExchangesOfTokensEachWay) {
-  const PartWork runs = work(layer_tape(deepseek(1, 8), LayerKind::moe));
+  const PartWork runs = work(layer_tape(deepseek(1, 8), {.kind = LayerKind::moe}));
   std::map<std::int64_t, int> exchanges;
   for (const StepCollective& each : runs.forward_collectives) {
     if (each.group == CommGroup::expert) ++exchanges[each.bytes.value()];
@@ -241,7 +241,8 @@ TEST(ContextParallelism, EachKindMovesItsTensors) {
   const auto moved = [&](CpCommType kind) {
     scenario.parallel.cp_comm_type = kind;
     std::vector<std::int64_t> bytes;
-    for (const auto& each : work(layer_tape(scenario, LayerKind::dense)).forward_collectives) {
+    for (const auto& each :
+         work(layer_tape(scenario, {.kind = LayerKind::dense})).forward_collectives) {
       bytes.push_back(each.bytes.value());
     }
     return bytes;
@@ -284,7 +285,7 @@ TEST(Fp8, BlockRecipesKeepScales) {
 TEST(Fp8, GemmsRunAtTheFp8Rate) {
   Scenario scenario = testing::scenario(testing::llama3_8b());
   scenario.train.fp8 = Fp8{};
-  for (const Kernel& kernel : work(layer_tape(scenario, LayerKind::dense)).forward) {
+  for (const Kernel& kernel : work(layer_tape(scenario, {.kind = LayerKind::dense})).forward) {
     EXPECT_EQ(kernel.fp8, kernel.name.starts_with("linear_")) << kernel.name;
   }
   for (const Kernel& kernel : work(head_tape(scenario)).forward) EXPECT_FALSE(kernel.fp8);
@@ -325,10 +326,10 @@ TEST(SelectiveRecompute, NormsFusedIntoTheirLinearLayersFreeNothing) {
 
 TEST(SelectiveRecompute, RunsTheModulesForwardAgain) {
   Scenario scenario = deepseek();
-  const PartWork plain = work(layer_tape(scenario, LayerKind::moe));
+  const PartWork plain = work(layer_tape(scenario, {.kind = LayerKind::moe}));
   scenario.train.recompute_granularity = RecomputeGranularity::selective;
   scenario.train.recompute_modules = {RecomputeModule::moe_act};
-  const PartWork again = work(layer_tape(scenario, LayerKind::moe));
+  const PartWork again = work(layer_tape(scenario, {.kind = LayerKind::moe}));
   EXPECT_EQ(again.forward.size(), plain.forward.size());
   ASSERT_EQ(again.backward.size(), plain.backward.size() + 1);
 }

@@ -22,7 +22,7 @@ class TapeOf : public ::testing::Test {
 using Tapes = TapeOf;
 
 TEST(LayerPeak, OfTheWorkedExampleIsInTheActivationsBackward) {
-  const PartLife life = play(layer_tape(testing::source_000(), LayerKind::dense));
+  const PartLife life = play(layer_tape(testing::source_000(), {}));
   EXPECT_EQ((life.backward_peak - life.kept).total(), 33'554'432 + 234'881'024);
 }
 

@@ -173,6 +173,19 @@ TEST(MegatronArgs, TheWorldIsTheLaunchers) {
             16);
 }
 
+TEST(MegatronArgs, AWindowIsOfTheTokensBefore) {
+  const Model every = flags("--bf16 --window-size (127,0)").model;
+  EXPECT_EQ(every.window_size, 127);
+  EXPECT_EQ(every.window_layers, std::vector<bool>(8, true));
+  const Model second = flags("--bf16 --window-size 127,0 --window-attn-skip-freq 2").model;
+  for (int layer = 0; layer < 8; ++layer)
+    EXPECT_EQ(second.is_window_layer(layer), layer % 2 == 0) << layer;
+  const Model listed = flags("--bf16 --window-size 9,0 --window-attn-skip-freq [1,0,0,0]*2").model;
+  EXPECT_TRUE(listed.is_window_layer(4));
+  EXPECT_FALSE(listed.is_window_layer(3));
+  EXPECT_EQ(flags("--bf16 --window-size (-1,0) --window-attn-skip-freq 2").model.window_size, 0);
+}
+
 // ---- recorded launches ----
 
 /// Flags the records left out, and that Megatron needs.
