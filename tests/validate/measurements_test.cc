@@ -36,10 +36,13 @@ TEST(Measurements, ReservedOfSimuMaxIsMetWithinAPercent) {
   EXPECT_LE(std::abs(reserved.worst), 0.03);
 }
 
-// Megatron-LM's functional tests of dense GPTs: exact bytes of the last rank.
-TEST(Measurements, PeaksOfMegatronsTestsAreMetWithinHalfAPercentInTheMedian) {
-  const ErrorSummary allocated = errors("tests/data/validate/megatron_ci_gpt.jsonl", "allocated");
-  EXPECT_LE(allocated.median, 0.005);
+// Megatron-LM's functional tests, dense and with experts: exact bytes of the last rank. The bar asked
+// for is 1 %.
+TEST(Measurements, PeaksOfMegatronsTestsAreMetWithinAPercentInTheMedian) {
+  const ErrorSummary allocated = errors("tests/data/validate/megatron_ci.jsonl", "allocated");
+  EXPECT_EQ(allocated.count, 114);
+  EXPECT_LE(allocated.median, 0.008);
+  EXPECT_LE(allocated.mean, 0.02);
 }
 
 }  // namespace

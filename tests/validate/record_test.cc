@@ -72,8 +72,8 @@ TEST(Record, SaysWhatItAssumes) {
               ElementsAre("model.vocab_size 50257: unknown; GPT-2's",
                           "model.untie_embeddings_and_output_weights false: unknown; Megatron's "
                           "default",
-                          "train.attention_backend \"flash\": unknown; as in recipes of these "
-                          "models"));
+                          "train.attention_backend not unfused: unknown; as in recipes of "
+                          "these models"));
 }
 
 TEST(Record, IsSkippedWithItsReasonAndNeverSilently) {
