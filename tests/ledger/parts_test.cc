@@ -219,8 +219,7 @@ TEST(Fp32Residual, TheStreamIsTwiceAsWideAndTheBlocksAreNot) {
   EXPECT_EQ(all.substr(0, all.find("core_attention")),
             "input_layernorm.input [2048,1,1024] x4\n"
             "linear_qkv.input [2048,1,1024] x2\n");
-  EXPECT_EQ(text(head_tensors(scenario)).substr(0, 39),
-            "final_layernorm.input [2048,1,1024] x4\n");
+  EXPECT_EQ(text(head_tensors(scenario)).substr(0, 39), "final_layernorm.input [2048,1,1024] x4\n");
 }
 
 TEST(ContextParallelism, CutsTheSequence) {
@@ -521,9 +520,9 @@ struct Blocks {
 std::vector<Tape> tapes_of(const std::vector<Scenario>& scenarios) {
   std::vector<Tape> tapes;
   for (const Scenario& scenario : scenarios) {
-    tapes.push_back(layer_tape(scenario, LayerKind::dense));
-    if (scenario.model.moe) tapes.push_back(layer_tape(scenario, LayerKind::moe));
-    tapes.push_back(layer_tape(scenario, LayerKind::dense, true));
+    tapes.push_back(layer_tape(scenario, {.kind = LayerKind::dense}));
+    if (scenario.model.moe) tapes.push_back(layer_tape(scenario, {.kind = LayerKind::moe}));
+    tapes.push_back(layer_tape(scenario, {.kind = LayerKind::dense, .offloads = true}));
     tapes.push_back(embedding_tape(scenario));
     tapes.push_back(head_tape(scenario));
   }
@@ -583,7 +582,7 @@ TEST(PartEvents, LeadThroughTheLevelsOfThePart) {
 TEST(PartEvents, WithoutAutogradALayerLeavesItsOutputAlone) {
   const std::vector<Scenario> scenarios = settings();
   for (const Scenario& scenario : scenarios) {
-    const Tape tape = layer_tape(scenario, LayerKind::dense);
+    const Tape tape = layer_tape(scenario, {.kind = LayerKind::dense});
     const PartEvents list = events(tape);
     Blocks blocks;
     blocks.put(list.input, tape.at(tape.input).bytes());
