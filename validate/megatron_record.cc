@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/problem.h"
 #include "spec/scenario.h"
@@ -43,10 +44,13 @@ bool is_world_unknown(const json& record) {
   return !hardware.contains("n_gpus") || hardware.at("n_gpus").is_null();
 }
 
-/// The tests' GPUs where the record does not say: whole nodes that hold one replica.
+/// The tests' GPUs where the record does not say: whole nodes that hold one replica, and each
+/// stage's experts once.
 int assumed_gpus(const json& parallel, int per_node) {
-  const int replica = parallel.value("tp", 1) * parallel.value("pp", 1) * parallel.value("cp", 1);
-  return (replica + per_node - 1) / per_node * per_node;
+  const int tp = parallel.value("tp", 1), pp = parallel.value("pp", 1);
+  const int stage =
+      std::lcm(tp * parallel.value("cp", 1), parallel.value("ep", 1) * parallel.value("etp", tp));
+  return (stage * pp + per_node - 1) / per_node * per_node;
 }
 
 void set_world(const json& record, Launch& launch) {
@@ -58,7 +62,7 @@ void set_world(const json& record, Launch& launch) {
   } else {
     num_gpus = assumed_gpus(record.at("parallel"), per_node);
     launch.assumed.push_back(
-        fmt::format("{} GPUs: unknown; whole nodes for one replica", num_gpus));
+        fmt::format("{} GPUs: unknown; whole nodes for one replica and its experts", num_gpus));
   }
   const int on_node = std::min(num_gpus, per_node);
   launch.words = {"torchrun",
