@@ -180,15 +180,15 @@ TensorId core_attention(Tape& tape, const CoreAttention& attention, TensorId que
                         TensorId value, TensorName output) {
   const Sizes n = sizes_of(tape, attention);
   const int first = tape.num_nodes();
-  const bool is_flash = tape.scenario.train.attention_backend != AttentionBackend::unfused;
-  if (!is_flash) {
+  const bool is_unfused = tape.scenario.train.attention_backend == AttentionBackend::unfused;
+  if (is_unfused) {
     key = repeated(tape, attention, key, "repeated_key", attention.qk_dim);
     value = repeated(tape, attention, value, "repeated_value", attention.v_dim);
   }
   TapeNode node{
       .name = "core_attention", .inputs = {query, key, value}, .saved = {query, key, value}};
-  const TensorId context = is_flash ? flash(tape, n, std::move(node), attention, output)
-                                    : unfused(tape, n, std::move(node), attention, output);
+  const TensorId context = is_unfused ? unfused(tape, n, std::move(node), attention, output)
+                                      : flash(tape, n, std::move(node), attention, output);
   const int last = tape.num_nodes() - 1;
   tape.module(OffloadModule::core_attn, first, last);
   if (tape.scenario.train.recomputes(RecomputeModule::core_attn)) {

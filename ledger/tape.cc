@@ -404,52 +404,67 @@ class TapePlayer {
 
   void backward_of(int i, bool split, Live& live, Half& half) {
     const TapeNode& n = node(i);
-    int arrived = -1;  // the first output's gradient
-    for (const TensorId id : n.outputs) {
-      if (arrived < 0) arrived = gradient_of_[static_cast<std::size_t>(id)];
-    }
-    if (arrived >= 0) {
-      const std::int64_t weight_workspace = split ? 0 : n.weight_workspace;
-      begin_workspace(0, n.backward_workspace);
-      begin_workspace(1, weight_workspace);
-      if (n.overwrites_saved) forget(n.saved.front(), live);
-      std::array<int, 8> second{};
-      std::size_t num_second = 0;
-      std::array<TensorId, 8> added{};
-      for (const TensorId id : n.inputs) {
-        int& known = gradient_of_[static_cast<std::size_t>(id)];
-        if (n.passes_gradient) {
-          if (known < 0) {
-            known = arrived;
-            ++gradients_[static_cast<std::size_t>(arrived)].owners;
-          }
-          continue;
-        }
-        const int earlier = known;
-        const int made = make_gradient(id, live);
-        if (earlier >= 0) {
-          added[num_second] = id;
-          second[num_second++] = made;
-        }
-      }
-      raise(half.peak, with(live, n.backward_workspace + weight_workspace));
-      end_workspace(0, n.backward_workspace);
-      end_workspace(1, weight_workspace);
-      // The second gradient of a tensor is added to the first: in place, if nobody else holds it.
-      for (std::size_t k = 0; k < num_second; ++k) {
-        int& known = gradient_of_[static_cast<std::size_t>(added[k])];
-        if (gradients_[static_cast<std::size_t>(known)].owners > 1) {
-          const int earlier = known;
-          known = -1;
-          known = make_gradient(added[k], live);
-          raise(half.peak, live);
-          drop(earlier, live);
-        }
-        drop(second[k], live);
-      }
-    }
+    const int arrived = arrived_gradient(n);
+    if (arrived >= 0) make_input_gradients(n, arrived, split, live, half);
     const bool stays = split && n.has_weight;
     if (stays) waiting_workspace_ = std::max(waiting_workspace_, n.weight_workspace);
+    let_go_of_output_gradients(n, stays, live, half);
+    release_saved(i, stays, live, half);
+    for (const Tape::Recomputed& segment : tape_.recomputed_) {
+      if (segment.first == i && !segment.discards_output) forget_second_outputs(live);
+    }
+  }
+
+  /// The first output's gradient that there is; -1: none.
+  int arrived_gradient(const TapeNode& n) const {
+    for (const TensorId id : n.outputs) {
+      const int gradient = gradient_of_[static_cast<std::size_t>(id)];
+      if (gradient >= 0) return gradient;
+    }
+    return -1;
+  }
+
+  void make_input_gradients(const TapeNode& n, int arrived, bool split, Live& live, Half& half) {
+    const std::int64_t weight_workspace = split ? 0 : n.weight_workspace;
+    begin_workspace(0, n.backward_workspace);
+    begin_workspace(1, weight_workspace);
+    if (n.overwrites_saved) forget(n.saved.front(), live);
+    std::array<std::pair<TensorId, int>, 8> second{};  // a tensor's second gradient
+    std::size_t num_second = 0;
+    for (const TensorId id : n.inputs) {
+      int& known = gradient_of_[static_cast<std::size_t>(id)];
+      if (n.passes_gradient) {
+        if (known >= 0) continue;
+        known = arrived;
+        ++gradients_[static_cast<std::size_t>(arrived)].owners;
+        continue;
+      }
+      const bool is_second = known >= 0;
+      const int made = make_gradient(id, live);
+      if (is_second) second[num_second++] = {id, made};
+    }
+    raise(half.peak, with(live, n.backward_workspace + weight_workspace));
+    end_workspace(0, n.backward_workspace);
+    end_workspace(1, weight_workspace);
+    for (std::size_t k = 0; k < num_second; ++k) {
+      add_gradient(second[k].first, live, half);
+      drop(second[k].second, live);
+    }
+  }
+
+  /// A second gradient is added to the first: in place, if nobody else holds it.
+  void add_gradient(TensorId id, Live& live, Half& half) {
+    int& known = gradient_of_[static_cast<std::size_t>(id)];
+    if (gradients_[static_cast<std::size_t>(known)].owners == 1) return;
+    const int earlier = known;
+    known = -1;
+    known = make_gradient(id, live);
+    raise(half.peak, live);
+    drop(earlier, live);
+  }
+
+  /// `stays`: the weight's gradient, made later, needs it still.
+  void let_go_of_output_gradients(const TapeNode& n, bool stays, Live& live, Half& half) {
     for (const TensorId id : n.outputs) {
       int& known = gradient_of_[static_cast<std::size_t>(id)];
       if (known < 0) continue;
@@ -462,15 +477,13 @@ class TapePlayer {
       }
       known = -1;
     }
-    release_saved(i, stays, live, half);
-    for (const Tape::Recomputed& segment : tape_.recomputed_) {
-      if (segment.first == i && !segment.discards_output) {
-        live.activations -= twice_;
-        twice_ = 0;
-        for (const TensorId id : twice_made_) events_.freed(twice_slot(id));
-        twice_made_.clear();
-      }
-    }
+  }
+
+  void forget_second_outputs(Live& live) {
+    live.activations -= twice_;
+    twice_ = 0;
+    for (const TensorId id : twice_made_) events_.freed(twice_slot(id));
+    twice_made_.clear();
   }
 
   /// Of all linear layers whose gradients have waited.
