@@ -143,6 +143,8 @@ class EventList {
   std::vector<TapeEvent> list_;
 };
 
+class SlotNumbers;
+
 /// Runs a tape's forward and backward, notes the levels, and tells of each birth and death.
 template <class Events>
 class TapePlayer {
@@ -168,6 +170,10 @@ class TapePlayer {
   }
 
   PartEvents write_events();
+  void write_split_backward(PartEvents& made, std::vector<bool>& is_used, SlotNumbers& numbers);
+  int input_gradient() const {
+    return tape_.input < 0 ? -1 : gradient_of_[static_cast<std::size_t>(tape_.input)];
+  }
 
  private:
   /// What becomes of one tensor's memory.
@@ -657,34 +663,29 @@ void follow(const std::vector<TapeEvent>& list, std::vector<bool>& is_used) {
   }
 }
 
-template <class Events>
-PartEvents TapePlayer<Events>::write_events() {
-  PartEvents made;
-  PartLife levels;
-  std::vector<bool> is_used(num_raw_slots(), false);
-  const auto storage_of = [&](TensorId id) { return id < 0 ? -1 : tape_.at(id).storage; };
-  const auto input_gradient = [&] {
-    return tape_.input < 0 ? -1 : gradient_of_[static_cast<std::size_t>(tape_.input)];
-  };
-  made.input = storage_of(tape_.input);
-  made.output = storage_of(tape_.output);
-  made.keeps_output = made.output >= 0 && storages_[static_cast<std::size_t>(made.output)].kept;
-  if (made.input >= 0) is_used[static_cast<std::size_t>(made.input)] = true;
-  forward(levels);
-  made.forward = events_.take();
-  follow(made.forward, is_used);
-  SlotNumbers numbers(num_raw_slots());
-  for (std::size_t slot = 0; slot < is_used.size(); ++slot) {
-    const bool is_handed_on = static_cast<int>(slot) == made.output && !made.keeps_output;
-    if (is_used[slot] && !is_handed_on) numbers.name(static_cast<int>(slot));
+/// Numbers every list's slots, those that stand between lists first.
+void number(PartEvents& made, SlotNumbers& numbers) {
+  made.num_kept = numbers.num();
+  for (const int raw : {made.input, made.output, made.output_gradient, made.input_gradient,
+                        made.split_input_gradient}) {
+    numbers.name(raw);
   }
+  for (auto* list : {&made.forward, &made.unsaved_forward, &made.backward, &made.input_backward,
+                     &made.weight_backward}) {
+    numbers.name(*list);
+    numbers(*list);
+  }
+  for (int* slot : {&made.input, &made.output, &made.output_gradient, &made.input_gradient,
+                    &made.split_input_gradient}) {
+    *slot = numbers(*slot);
+  }
+  made.num_slots = numbers.num();
+}
 
-  backward(tape_.scenario.train.delay_wgrad_compute ? Weights::by_module : Weights::with);
-  made.backward = events_.take();
-  if (tape_.output >= 0) made.output_gradient = gradient_slot(0);
-  if (const int gradient = input_gradient(); gradient >= 0)
-    made.input_gradient = gradient_slot(gradient);
-
+/// The two halves; W frees all that I has left.
+template <class Events>
+void TapePlayer<Events>::write_split_backward(PartEvents& made, std::vector<bool>& is_used,
+                                              SlotNumbers& numbers) {
   const Half half = backward(Weights::never);
   made.input_backward = events_.take();
   if (made.output_gradient >= 0) is_used[static_cast<std::size_t>(made.output_gradient)] = true;
@@ -705,26 +706,40 @@ PartEvents TapePlayer<Events>::write_events() {
     events_.freed(raw);
   }
   made.weight_backward = events_.take();
+}
+
+template <class Events>
+PartEvents TapePlayer<Events>::write_events() {
+  PartEvents made;
+  PartLife levels;
+  std::vector<bool> is_used(num_raw_slots(), false);
+  const auto storage_of = [&](TensorId id) { return id < 0 ? -1 : tape_.at(id).storage; };
+  made.input = storage_of(tape_.input);
+  made.output = storage_of(tape_.output);
+  made.keeps_output = made.output >= 0 && storages_[static_cast<std::size_t>(made.output)].kept;
+  if (made.input >= 0) is_used[static_cast<std::size_t>(made.input)] = true;
+  forward(levels);
+  made.forward = events_.take();
+  follow(made.forward, is_used);
+  SlotNumbers numbers(num_raw_slots());
+  for (std::size_t slot = 0; slot < is_used.size(); ++slot) {
+    const bool is_handed_on = static_cast<int>(slot) == made.output && !made.keeps_output;
+    if (is_used[slot] && !is_handed_on) numbers.name(static_cast<int>(slot));
+  }
+
+  backward(tape_.scenario.train.delay_wgrad_compute ? Weights::by_module : Weights::with);
+  made.backward = events_.take();
+  if (tape_.output >= 0) made.output_gradient = gradient_slot(0);
+  if (const int gradient = input_gradient(); gradient >= 0)
+    made.input_gradient = gradient_slot(gradient);
+
+  write_split_backward(made, is_used, numbers);
 
   for (Storage& s : storages_) s.kept = s.offloaded = false;
   forward(levels);
   made.unsaved_forward = events_.take();
 
-  made.num_kept = numbers.num();
-  for (const int raw : {made.input, made.output, made.output_gradient, made.input_gradient,
-                        made.split_input_gradient}) {
-    numbers.name(raw);
-  }
-  for (auto* list : {&made.forward, &made.unsaved_forward, &made.backward, &made.input_backward,
-                     &made.weight_backward}) {
-    numbers.name(*list);
-    numbers(*list);
-  }
-  for (int* slot : {&made.input, &made.output, &made.output_gradient, &made.input_gradient,
-                    &made.split_input_gradient}) {
-    *slot = numbers(*slot);
-  }
-  made.num_slots = numbers.num();
+  number(made, numbers);
   return made;
 }
 
