@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "ledger/axes.h"
+#include "ledger/report/axes.h"
 
 namespace pipeledger {
 

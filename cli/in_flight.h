@@ -1,7 +1,7 @@
 // What the ledger asks of a schedule.
 #pragma once
 
-#include "ledger/side_by_side.h"
+#include "ledger/report/side_by_side.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

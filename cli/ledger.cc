@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/in_flight.h"
 #include "cli/options.h"
-#include "ledger/report.h"
+#include "ledger/report/report.h"
 #include "sim/allocation.h"
 
 namespace pipeledger {

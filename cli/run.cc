@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "ledger/overheads.h"
+#include "ledger/report/overheads.h"
 #include "sim/allocation.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"

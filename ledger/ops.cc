@@ -6,15 +6,15 @@
 #include <array>
 #include <optional>
 
-#include "ledger/conventions.h"
+#include "ledger/allocator/stage_events.h"
+#include "ledger/conventions/conventions.h"
 #include "ledger/flops.h"
-#include "ledger/fsdp.h"
 #include "ledger/ledger.h"
-#include "ledger/parameters.h"
-#include "ledger/parts.h"
+#include "ledger/parts/parameters.h"
+#include "ledger/parts/parts.h"
 #include "ledger/shape.h"
-#include "ledger/stage_events.h"
-#include "ledger/state.h"
+#include "ledger/state/fsdp.h"
+#include "ledger/state/state.h"
 
 namespace pipeledger {
 namespace {

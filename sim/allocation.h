@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "ledger/caching_allocator.h"
-#include "ledger/overheads.h"
-#include "ledger/stage_events.h"
-#include "ledger/state_events.h"
+#include "ledger/allocator/caching_allocator.h"
+#include "ledger/allocator/stage_events.h"
+#include "ledger/allocator/state_events.h"
+#include "ledger/report/overheads.h"
 #include "schedules/schedule.h"
 #include "sim/program.h"
 #include "spec/scenario.h"

@@ -8,9 +8,9 @@
 
 #include "base/problem.h"
 #include "base/text.h"
-#include "ledger/conventions.h"
-#include "ledger/framework_buffers.h"
+#include "ledger/conventions/conventions.h"
 #include "ledger/ledger.h"
+#include "ledger/state/framework_buffers.h"
 #include "schedules/schedule.h"
 #include "sim/collectives.h"
 #include "sim/deferred.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "ledger/overheads.h"
+#include "ledger/report/overheads.h"
 #include "sim/allocation.h"
 
 namespace pipeledger {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/problem.h"
-#include "ledger/framework_buffers.h"
+#include "ledger/state/framework_buffers.h"
 #include "sim/allocation.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"

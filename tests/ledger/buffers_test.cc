@@ -1,4 +1,4 @@
-#include "ledger/buffers.h"
+#include "ledger/state/buffers.h"
 
 #include <gtest/gtest.h>
 

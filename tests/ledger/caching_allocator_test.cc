@@ -1,4 +1,4 @@
-#include "ledger/caching_allocator.h"
+#include "ledger/allocator/caching_allocator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The framework's own buffers, against what a recorded run holds between two steps.
-#include "ledger/framework_buffers.h"
+#include "ledger/state/framework_buffers.h"
 
 #include <gmock/gmock.h>
 

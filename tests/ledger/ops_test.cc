@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "ledger/fsdp.h"
 #include "ledger/ledger.h"
+#include "ledger/state/fsdp.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {

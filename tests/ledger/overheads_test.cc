@@ -1,5 +1,5 @@
 // What a card holds beside tensors.
-#include "ledger/overheads.h"
+#include "ledger/report/overheads.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // What the parts keep, kind by kind, and the laws that hold for all of them.
-#include "ledger/parts.h"
+#include "ledger/parts/parts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ledger/report.h"
+#include "ledger/report/report.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "ledger/side_by_side.h"
+#include "ledger/report/side_by_side.h"
 
 #include <gtest/gtest.h>
 
-#include "ledger/axes.h"
-#include "ledger/report.h"
+#include "ledger/report/axes.h"
+#include "ledger/report/report.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "ledger/fsdp.h"
 #include "ledger/ledger.h"
+#include "ledger/state/fsdp.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {

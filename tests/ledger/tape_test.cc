@@ -1,8 +1,8 @@
-#include "ledger/tape.h"
+#include "ledger/parts/tape.h"
 
 #include <gtest/gtest.h>
 
-#include "ledger/parts.h"
+#include "ledger/parts/parts.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {

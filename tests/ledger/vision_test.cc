@@ -7,8 +7,8 @@
 
 #include "ledger/flops.h"
 #include "ledger/ledger.h"
-#include "ledger/parameters.h"
-#include "ledger/parts.h"
+#include "ledger/parts/parameters.h"
+#include "ledger/parts/parts.h"
 #include "tests/ledger/models.h"
 
 namespace pipeledger {

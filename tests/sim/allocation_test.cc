@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ledger/framework_buffers.h"
+#include "ledger/state/framework_buffers.h"
 #include "sim/simulate.h"
 #include "trace/metrics.h"
 
