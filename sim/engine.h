@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -13,9 +12,6 @@
 #include "trace/step_trace.h"
 
 namespace pipeledger {
-
-/// Two GPUs, by their position in Topology::gpus().
-using GpuPair = std::pair<std::size_t, std::size_t>;
 
 /// One SimGrid engine. SimGrid has a single clock a process, so only one Engine may ever be made
 /// in a process; it can play any number of steps, one after the other.

@@ -10,6 +10,8 @@
 #include "base/category.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "cost/collectives.h"
+#include "cost/optimizer.h"
 #include "schedules/schedule.h"
 #include "sim/engine.h"
 #include "sim/program.h"
@@ -55,22 +57,6 @@ struct StageProfile {
   const OpProfile& of(OpKind kind) const;
 };
 
-/// One member's share of a collective of the data-parallel group: a start-up time, then flows that
-/// all run at once.
-struct CollectiveShare {
-  struct Flow {
-    GpuPair ends{};
-    Bytes bytes{};
-  };
-  Seconds latency{};
-  std::vector<Flow> flows;
-  Bytes bytes{};  // of the whole buffer
-  /// Goes in so many equal parts, one after the other, each with its own latency.
-  int num_buckets = 1;
-
-  bool empty() const { return flows.empty(); }
-};
-
 /// One data-parallel replica and tensor-parallel lane of the pipeline: its GPU on each rank.
 struct Replica {
   std::vector<std::size_t> gpus;            // by rank
@@ -84,13 +70,6 @@ enum class OutputRelease {
   as_sent,        // when the message has left
   by_call,        // by a program's free_output
   with_backward,  // as its backward ends
-};
-
-/// A rank's optimizer step: on the GPU, and what it waits for of its host before and after.
-struct OptimizerTimes {
-  Seconds before{}, on_gpu{}, after{};
-
-  Seconds total() const { return before + on_gpu + after; }
 };
 
 struct RankPlan {

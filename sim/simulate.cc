@@ -8,15 +8,16 @@
 
 #include "base/problem.h"
 #include "base/text.h"
+#include "cost/collectives.h"
+#include "cost/optimizer.h"
 #include "ledger/conventions/conventions.h"
 #include "ledger/ledger.h"
 #include "ledger/state/framework_buffers.h"
 #include "schedules/schedule.h"
-#include "sim/collectives.h"
 #include "sim/deferred.h"
 #include "sim/fast.h"
-#include "sim/op_cost.h"
 #include "sim/recorder.h"
+#include "sim/stage_profile.h"
 
 namespace pipeledger {
 namespace {

@@ -1,6 +1,7 @@
 cmake_minimum_required(VERSION 3.25)
 # Fails when a source includes a folder that stands right of it or beside it:
 #   base <- spec <- { ledger, schedules, topology } <- sim <- { validate, sweep } <- cli
+#   { ledger, topology } <- cost <- sim
 #   base <- trace <- { sim, viz } <- cli
 # and when a library leaves its edge: SimGrid is sim's, generated protobuf types are the loaders'.
 set(base_may "")
@@ -8,13 +9,14 @@ set(spec_may base)
 set(ledger_may base spec)
 set(schedules_may base spec)
 set(topology_may base spec)
+set(cost_may base spec ledger topology)
 set(trace_may base)
-set(sim_may base spec ledger schedules topology trace)
+set(sim_may base spec ledger schedules topology cost trace)
 set(viz_may base trace)
 set(validate_may base spec ledger schedules topology trace sim)
 set(sweep_may base spec ledger sim trace)
 set(cli_may base spec ledger schedules topology trace sim validate sweep viz)
-set(folders base spec ledger schedules topology trace sim validate sweep viz cli)
+set(folders base spec ledger schedules topology cost trace sim validate sweep viz cli)
 
 set(wrong "")
 foreach(folder ${folders})

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -37,6 +38,9 @@ struct Link {
 using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Device, Link>;
 using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
 using Edge = boost::graph_traits<Graph>::edge_descriptor;
+
+/// Two GPUs, by their position in Topology::gpus().
+using GpuPair = std::pair<std::size_t, std::size_t>;
 
 /// A graph whose links come in pairs, one for each direction, and the routes through it.
 class Topology {

@@ -1,4 +1,4 @@
-#include "sim/collectives.h"
+#include "cost/collectives.h"
 
 #include <algorithm>
 #include <cmath>

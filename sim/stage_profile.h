@@ -1,26 +1,15 @@
-// From what an op owes (flops, bytes, collectives) to what it takes, and when inside it memory
-// moves.
+// The ops of a stage in time: the prices of what each step owes (cost/), put together, and when inside
+// an op memory moves.
 #pragma once
 
+#include "cost/collectives.h"
 #include "ledger/ledger.h"
-#include "sim/collectives.h"
 #include "sim/plan.h"
 #include "spec/scenario.h"
 #include "topology/ranks.h"
 #include "topology/topology.h"
 
 namespace pipeledger {
-
-/// Roofline: the larger of flops at the GPU's efficient compute rate and bytes at its efficient
-/// memory rate.
-Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision);
-
-/// The optimizer step of a rank that holds these chunks: on the GPU bound by memory bandwidth, or
-/// as measured (sim.optimizer_ms). What is offloaded (Megatron's HybridDeviceOptimizer) goes to the
-/// host first; the host's step runs beside the GPU's, bound by the host's memory bandwidth; then
-/// parameters come back. With overlap_cpu_optimizer_d2h_h2d the three run as a pipeline over equal
-/// tensors, beside the GPU's step, and parameters come back when that is over.
-OptimizerTimes optimizer_times(const Scenario& scenario, const std::vector<StageLayout>& chunks);
 
 /// The groups of one GPU that its ops' communication runs over.
 struct OpGroups {

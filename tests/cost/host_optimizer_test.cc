@@ -1,8 +1,8 @@
 // An optimizer whose states wait in host memory: what the host's step and its copies take.
 #include <gmock/gmock.h>
 
+#include "cost/optimizer.h"
 #include "ledger/ledger.h"
-#include "sim/op_cost.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "ledger/ledger.h"
-#include "sim/plan.h"
 #include "topology/topology.h"
 
 namespace pipeledger {
@@ -26,6 +25,22 @@ Seconds ring_latency(const Topology& topology, const GpuGroup& group, Collective
 /// turns.
 Seconds collective_time(const Topology& topology, const GpuGroup& group, Collective kind,
                         Bytes bytes);
+
+/// One member's share of a collective of the data-parallel group: a start-up time, then flows that
+/// all run at once.
+struct CollectiveShare {
+  struct Flow {
+    GpuPair ends{};
+    Bytes bytes{};
+  };
+  Seconds latency{};
+  std::vector<Flow> flows;
+  Bytes bytes{};  // of the whole buffer
+  /// Goes in so many equal parts, one after the other, each with its own latency.
+  int num_buckets = 1;
+
+  bool empty() const { return flows.empty(); }
+};
 
 /// What the member `gpu` of the group sends in a ring whose channels enter and leave each node
 /// by every GPU of the group in turn, so that all their NICs are used: to its neighbour in the

@@ -1,8 +1,10 @@
-#include "sim/op_cost.h"
+#include "sim/stage_profile.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
+
+#include "cost/kernels.h"
 
 namespace pipeledger {
 namespace {
@@ -207,36 +209,6 @@ OpProfile profile(Pricer& pricer, const OpLedger& ledger, Direction direction) {
 }
 
 }  // namespace
-
-Seconds kernel_time(const Kernel& kernel, const Gpu& gpu, Precision precision) {
-  const FlopsPerSecond peak = kernel.fp8                     ? gpu.peak_fp8
-                              : precision == Precision::fp32 ? gpu.peak_fp32
-                                                             : gpu.peak_16bit;
-  return std::max(kernel.flops / (peak * gpu.compute_efficiency),
-                  kernel.bytes / (gpu.memory_bandwidth * gpu.memory_efficiency));
-}
-
-OptimizerTimes optimizer_times(const Scenario& scenario, const std::vector<StageLayout>& chunks) {
-  const Gpu& gpu = scenario.cluster.gpu;
-  if (scenario.sim.optimizer_time) return {.on_gpu = *scenario.sim.optimizer_time};
-  OptimizerTimes times{.on_gpu = optimizer_step_bytes(scenario, chunks) /
-                                 (gpu.memory_bandwidth * gpu.memory_efficiency)};
-  if (scenario.train.optimizer_offload_fraction == 0) return times;
-  const HostOptimizerStep host = host_optimizer_step(scenario, chunks);
-  const Seconds there = host.gradients / scenario.cluster.host_link_bandwidth;
-  const Seconds step = host.touched / scenario.cluster.host_memory_bandwidth;
-  const Seconds back = host.parameters / scenario.cluster.host_link_bandwidth;
-  if (!scenario.train.overlap_cpu_optimizer_d2h_h2d) {
-    times.before = there;
-    times.after = std::max(Seconds{}, step - times.on_gpu) + back;
-    return times;
-  }
-  const auto n = static_cast<double>(host.num_tensors);
-  const Seconds pipeline =
-      (there + step + back) / n + std::max({there, step, back}) * ((n - 1) / n);
-  times.after = std::max(pipeline - times.on_gpu, back);
-  return times;
-}
 
 OpGroups op_groups(const Parallel& parallel, Coordinates place) {
   return {.tensor = tensor_group(parallel, place),
