@@ -1,5 +1,6 @@
 // Presets: a name and the fields it stands for, in protobuf text of the schema's own message, so a
-// unit stands in each name and what a preset sets is exactly what a user could have written.
+// unit stands in each name and what a preset sets is exactly what a user could have written. Each is
+// a file of presets/, built into the program; presets/README.md says how to add one.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -12,10 +13,11 @@
 namespace pipeledger {
 
 struct Preset {
-  std::string_view name;
-  std::string_view fields;
+  std::string_view name;    // the file's, without its ending
+  std::string_view fields;  // the file's text
 };
 
+/// In the order of their names.
 std::span<const Preset> model_presets();    // of proto::Model
 std::span<const Preset> gpu_presets();      // of proto::Gpu
 std::span<const Preset> cluster_presets();  // of proto::Cluster

@@ -196,22 +196,6 @@ TEST(Files, EndingSaysTheSyntax) {
   EXPECT_THROW(load_scenario("no_such_file.yaml"), InputError);
 }
 
-TEST(Presets, EachIsAModelGpuOrClusterOfItsOwn) {
-  for (const Preset& preset : model_presets()) {
-    proto::Model model;
-    EXPECT_TRUE(apply_preset(model_presets(), preset.name, model)) << preset.name;
-    EXPECT_EQ(model.hidden_size() % model.num_attention_heads(), 0) << preset.name;
-  }
-  for (const Preset& preset : gpu_presets()) {
-    proto::Gpu gpu;
-    EXPECT_TRUE(apply_preset(gpu_presets(), preset.name, gpu)) << preset.name;
-  }
-  for (const Preset& preset : cluster_presets()) {
-    proto::Cluster cluster;
-    EXPECT_TRUE(apply_preset(cluster_presets(), preset.name, cluster)) << preset.name;
-  }
-}
-
 TEST(Presets, FieldsOverrideThem) {
   const Scenario scenario = yaml(
       "model: {preset: llama3-70b, num_layers: 4, untie_embeddings_and_output_weights: false}\n" +

@@ -77,6 +77,7 @@ TEST(ModelPresets, EveryOneIsWhole) {
     const Scenario scenario = scenario_of(preset.name);
     EXPECT_GT(count(scenario), 0) << preset.name;
     EXPECT_EQ(scenario.model.num_attention_heads % scenario.model.num_query_groups, 0);
+    EXPECT_EQ(scenario.model.hidden_size % scenario.model.num_attention_heads, 0) << preset.name;
   }
 }
 
