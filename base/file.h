@@ -1,11 +1,16 @@
 // Whole files in, whole files out: an output appears complete or not at all.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace pipeledger {
+
+/// A bigger text is refused where people write by hand: nobody writes that much, and hostile texts
+/// do.
+inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
 
 /// The file's bytes. Throws InputError when it cannot be read.
 std::string read_file(const std::filesystem::path& path);

@@ -18,6 +18,11 @@ std::string join(const std::vector<Problem>& problems) {
 
 }  // namespace
 
+Problem problem_at(const Position& position, std::string field, std::string message) {
+  return Problem{std::move(field), std::move(message), position.file, position.line,
+                 position.column};
+}
+
 std::string to_text(const Problem& problem) {
   std::string text = problem.file;
   if (problem.line > 0) {

@@ -1,11 +1,21 @@
 // What is wrong with an input, said once and completely.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace pipeledger {
+
+/// Where a field was written: a file's line and column, or a flag.
+struct Position {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  bool operator==(const Position&) const = default;
+};
 
 /// One thing wrong with an input. `message` holds the value and the remedy.
 struct Problem {
@@ -18,8 +28,14 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+/// Problem{field, message} with file, line and column taken from `position`.
+Problem problem_at(const Position& position, std::string field, std::string message);
+
 /// "llama.yaml:7:24: train.global_batch_size: message"; parts that are unknown are left out.
 std::string to_text(const Problem& problem);
+
+/// More problems than this are not told: the file is something else altogether.
+inline constexpr std::size_t kMaxProblems = 100;
 
 /// The input is wrong: main prints every problem and exits with 2.
 class InputError : public std::runtime_error {

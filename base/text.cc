@@ -84,4 +84,22 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return fmt::format("{}", fmt::join(words, separator));
 }
 
+std::string in_quotes(std::string_view text) {
+  std::string shown = "\"";
+  for (const char c : text.substr(0, kLegibleLength))
+    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  // A cut in the middle of a UTF-8 character would leave half of it.
+  if (text.size() > kLegibleLength) {
+    while (shown.size() > 1 && (static_cast<unsigned char>(shown.back()) & 0x80) != 0)
+      shown.pop_back();
+    shown += "...";
+  }
+  return shown + "\"";
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string near = word.size() > kLegibleLength ? "" : nearest(word, candidates);
+  return near.empty() ? "" : fmt::format("; did you mean {}?", near);
+}
+
 }  // namespace pipeledger

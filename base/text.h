@@ -1,6 +1,7 @@
 // Words and numbers as people read them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,5 +29,15 @@ std::string wrap(std::string_view words, std::size_t width, std::size_t indent =
 
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+
+/// Letters of a foreign word that a message shows.
+inline constexpr std::size_t kLegibleLength = 60;
+
+/// The text as it may stand in a message: in quotes, cut to a legible length, without control
+/// characters.
+std::string in_quotes(std::string_view text);
+
+/// "; did you mean X?" when a candidate is near, "" otherwise.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace pipeledger

@@ -6,6 +6,7 @@
 #include "sim/play.h"
 #include "sim/program.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "tests/sim/sim_test_util.h"
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/override.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -29,8 +30,8 @@ void print(const Options& options) {
   Advice advice;
   {
     ProgressLine line;
-    advice = advise(load_changed,
-                    options.engine == "fast" ? EngineKind::fast : EngineKind::simgrid, executor,
+    advice = advise(load_changed, options.engine == "fast" ? EngineKind::fast : EngineKind::simgrid,
+                    executor,
                     [&](std::size_t done, std::size_t total) { line.bar("trying", done, total); });
   }
   print_result(options.format == "json" ? to_json(advice) : to_text(advice));

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/override.h"
 #include "base/problem.h"
 #include "cli/in_flight.h"
 

@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "spec/load.h"
 
 namespace pipeledger {
 namespace {

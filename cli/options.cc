@@ -13,6 +13,8 @@
 
 #include "base/problem.h"
 #include "base/text.h"
+#include "launch/load.h"
+#include "spec/load.h"
 
 namespace pipeledger {
 namespace {

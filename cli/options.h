@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/override.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/options.h"

@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "spec/load.h"
 #include "sweep/mpi_workers.h"
 
 namespace pipeledger {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/text.h"
 #include "spec/check_rules.h"
 #include "spec/fields.h"
 #include "spec/nearest_legal.h"

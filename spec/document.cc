@@ -70,9 +70,4 @@ Node plain_word(std::string text, const Position& position) {
               .position = position};
 }
 
-Problem problem_at(const Position& position, std::string field, std::string message) {
-  return Problem{std::move(field), std::move(message), position.file, position.line,
-                 position.column};
-}
-
 }  // namespace pipeledger

@@ -4,12 +4,13 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "spec/scenario.h"
+#include "base/file.h"
+#include "base/override.h"
+#include "base/problem.h"
 
 namespace pipeledger {
 
@@ -37,8 +38,8 @@ struct Member {
   Node value;
 };
 
-/// A bigger or deeper text is refused: no scenario needs it, and hostile ones would.
-inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
+/// A deeper text is refused, as one of more than kMaxTextBytes is: no scenario needs it, and
+/// hostile ones would.
 inline constexpr int kMaxDepth = 32;
 inline constexpr std::size_t kMaxFields = 1000;  // of one group, in textproto
 
@@ -64,8 +65,5 @@ std::string to_json(const Node& root);
 
 /// A word as YAML's core schema reads it: null in its spellings becomes Kind::nothing.
 Node plain_word(std::string text, const Position& position);
-
-/// Like Problem{...}, with file, line and column taken from `position`.
-Problem problem_at(const Position& position, std::string field, std::string message);
 
 }  // namespace pipeledger

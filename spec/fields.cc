@@ -9,8 +9,10 @@
 #include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "spec/scenario.pb.h"
+#include "spec/schema.h"
 
 namespace pipeledger {
 namespace {
@@ -18,8 +20,6 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-constexpr std::size_t kLegibleLength = 60;
 
 std::string join_path(const std::string& group, const std::string& field) {
   return group.empty() ? field : group + "." + field;
@@ -324,22 +324,11 @@ void read_fields(const Node& root, Message& message, FieldReport& report) {
                      : fmt::format("is not a group of fields; a scenario has {}", names)));
 }
 
-std::string in_quotes(std::string_view text) {
-  std::string shown = "\"";
-  for (const char c : text.substr(0, kLegibleLength))
-    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  // A cut in the middle of a UTF-8 character would leave half of it.
-  if (text.size() > kLegibleLength) {
-    while (shown.size() > 1 && (static_cast<unsigned char>(shown.back()) & 0x80) != 0)
-      shown.pop_back();
-    shown += "...";
-  }
-  return shown + "\"";
-}
-
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string near = word.size() > kLegibleLength ? "" : nearest(word, candidates);
-  return near.empty() ? "" : fmt::format("; did you mean {}?", near);
+std::vector<std::string> fields_of_section(std::string_view section) {
+  const FieldDescriptor* field =
+      proto::Scenario::descriptor()->FindFieldByName(std::string(section));
+  PIPELEDGER_CHECK(field != nullptr && field->message_type() != nullptr, "section={}", section);
+  return field_names(*field->message_type());
 }
 
 }  // namespace pipeledger

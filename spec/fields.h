@@ -17,19 +17,9 @@ struct FieldReport {
   std::map<std::string, Position, std::less<>> positions;  // by path, of every field written
 };
 
-/// More problems than this are not told: the file is something else altogether.
-inline constexpr std::size_t kMaxProblems = 100;
-
 /// Sets every field of `message` that `root` writes and that is sound. What is not - an unknown
 /// name, a wrong type, a number out of range, a value that is not legal, a field written twice -
 /// is a Problem, and its field stays unset.
 void read_fields(const Node& root, google::protobuf::Message& message, FieldReport& report);
-
-/// The text as it may stand in a message: in quotes, cut to a legible length, without control
-/// characters.
-std::string in_quotes(std::string_view text);
-
-/// "; did you mean X?" when a candidate is near, "" otherwise.
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace pipeledger

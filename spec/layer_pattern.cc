@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/text.h"
 #include "spec/fields.h"
 
 namespace pipeledger {

@@ -1,16 +1,15 @@
 // The loader: text -> tree -> fields -> scenario, with the problems of every step told at once.
+#include "spec/load.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 #include <tuple>
 
 #include "base/file.h"
 #include "base/text.h"
-#include "spec/document.h"
 #include "spec/fields.h"
 #include "spec/findings.h"
-#include "spec/megatron_mapping.h"
 #include "spec/resolve.h"
 #include "spec/scenario.h"
 #include "spec/scenario.pb.h"
@@ -114,55 +113,6 @@ LoadedScenario parse(std::string_view text, std::string_view format,
   return loaded;
 }
 
-constexpr int kMaxExtended = 16;
-
-/// The file of this name beside `path`, or in a folder around it; empty where there is none.
-std::filesystem::path extended_path(const std::filesystem::path& path, const std::string& name) {
-  std::error_code error;
-  std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
-  const bool is_searched = name.starts_with("primus/");
-  if (!is_searched) folder = path.parent_path();
-  for (int depth = 0; depth < kMaxExtended; ++depth, folder = folder.parent_path()) {
-    if (std::filesystem::is_regular_file(folder / name, error)) return folder / name;
-    if (!is_searched || folder == folder.parent_path()) return {};
-  }
-  return {};
-}
-
-/// The files that a YAML file extends and that are there, before itself.
-void read_extended(const std::filesystem::path& path, const MegatronReading& reading, int depth,
-                   std::vector<MegatronCommand>& commands) {
-  const std::string text = read_file(path);
-  const std::string file = path.string();
-  for (const std::string& name : extended_files(text, file)) {
-    const std::filesystem::path base = extended_path(path, name);
-    const bool is_read = depth < kMaxExtended && commands.size() < kMaxExtended && !base.empty();
-    if (is_read) read_extended(base, reading, depth + 1, commands);
-  }
-  MegatronReading own = reading;
-  own.may_hold_nothing = depth > 0;
-  commands.push_back(read_megatron_yaml(text, file, own));
-}
-
-/// "train.sh 7B 8" is a script with its arguments, unless a file has that name.
-std::filesystem::path take_arguments(const std::filesystem::path& written,
-                                     std::vector<std::string>& arguments) {
-  std::error_code error;
-  if (std::filesystem::exists(written, error)) return written;
-  std::istringstream in(written.string());
-  std::string file;
-  in >> file;
-  for (std::string word; in >> word;) arguments.push_back(word);
-  return file.empty() ? written : std::filesystem::path(file);
-}
-
-void read_launch(const std::filesystem::path& path, const MegatronReading& reading,
-                 std::vector<MegatronCommand>& commands) {
-  const std::string ending = path.extension().string();
-  if (ending == ".yaml" || ending == ".yml") return read_extended(path, reading, 0, commands);
-  commands.push_back(read_megatron_script(read_file(path), path.string(), reading));
-}
-
 }  // namespace
 
 Scenario parse_scenario(std::string_view text, std::string_view format,
@@ -180,25 +130,13 @@ LoadedScenario load_with_text(const std::filesystem::path& path,
   return parse(read_file(path), format, path, overrides);
 }
 
-LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Override>& overrides) {
-  MegatronReading reading{.environment = input.environment,
-                          .ignores_unknown = input.ignores_unknown};
-  std::vector<MegatronCommand> commands;
-  std::filesystem::path path = "megatron";
-  for (const std::filesystem::path& written : input.files) {
-    reading.arguments.clear();
-    path = take_arguments(written, reading.arguments);
-    reading.folder = path.has_parent_path() ? path.parent_path() : ".";
-    read_launch(path, reading, commands);
-  }
-  if (!input.flags.empty()) commands.push_back(read_megatron_flags(input.flags, reading));
-  MappedScenario mapped = map_megatron(commands, overrides);
-  LoadedScenario loaded{.notes = std::move(mapped.notes)};
-  loaded.scenario = build(mapped.root, overrides, std::move(mapped.problems), path.parent_path(),
-                          true, loaded.notes);
-  loaded.scenario.name = path.stem().string();
-  loaded.yaml = to_yaml(mapped.root);
-  loaded.json = to_json(mapped.root);
+LoadedScenario load_document(ForeignDocument document, const std::vector<Override>& overrides) {
+  LoadedScenario loaded{.notes = std::move(document.notes)};
+  loaded.scenario = build(document.root, overrides, std::move(document.problems),
+                          document.path.parent_path(), true, loaded.notes);
+  loaded.scenario.name = document.path.stem().string();
+  loaded.yaml = to_yaml(document.root);
+  loaded.json = to_json(document.root);
   return loaded;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "spec/fields.h"
 
 namespace pipeledger {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/override.h"
 #include "base/text.h"
 #include "ledger/report/overheads.h"
 #include "sim/allocation.h"

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/override.h"
 #include "base/text.h"
 #include "sweep/sweep.h"
 

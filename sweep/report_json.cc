@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/override.h"
 #include "sweep/sweep.h"
 
 namespace pipeledger {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/override.h"
 #include "sweep/constraint.h"
 #include "sweep/journal.h"
 #include "sweep/outcome.h"

@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 
+#include "base/override.h"
+
 namespace pipeledger {
 namespace {
 

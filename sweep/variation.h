@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/override.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

@@ -2,10 +2,13 @@ cmake_minimum_required(VERSION 3.25)
 # Fails when a source includes a folder that stands right of it or beside it:
 #   base <- spec <- { ledger, schedules, topology } <- sim <- { validate, sweep } <- cli
 #   { ledger, topology } <- cost <- sim
+#   base <- shell; { spec, shell } <- launch <- { validate, cli }
 #   base <- trace <- { sim, viz } <- cli
 # and when a library leaves its edge: SimGrid is sim's, generated protobuf types are the loaders'.
 set(base_may "")
+set(shell_may base)
 set(spec_may base)
+set(launch_may base shell spec)
 set(ledger_may base spec)
 set(schedules_may base spec)
 set(topology_may base spec)
@@ -13,10 +16,10 @@ set(cost_may base spec ledger topology)
 set(trace_may base)
 set(sim_may base spec ledger schedules topology cost trace)
 set(viz_may base trace)
-set(validate_may base spec ledger schedules topology trace sim)
+set(validate_may base spec launch ledger schedules topology trace sim)
 set(sweep_may base spec ledger sim trace)
-set(cli_may base spec ledger schedules topology trace sim validate sweep viz)
-set(folders base spec ledger schedules topology cost trace sim validate sweep viz cli)
+set(cli_may base spec launch ledger schedules topology cost trace sim validate sweep viz)
+set(folders base shell spec launch ledger schedules topology cost trace sim validate sweep viz cli)
 
 set(wrong "")
 foreach(folder ${folders})

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "base/problem.h"
+#include "launch/load.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "validate/record_scenario.h"
 

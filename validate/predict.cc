@@ -9,6 +9,7 @@
 #include "ledger/state/framework_buffers.h"
 #include "sim/allocation.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "topology/ranks.h"
 #include "trace/metrics.h"

@@ -61,10 +61,11 @@ TEST(ExitCode, IsTwoWhenAFormatIsUnknown) {
 }
 
 TEST(ExitCode, IsTwoWhenTheCommandIsUnknown) {
-  expect(2, {{"pipeledger rnu x", "'rnu' is not a command; did you mean run?"},
-             {"pipeledger frobnicate", "one of: run, ledger, schedule, topology, sweep, advise, view"},
-             {"pipeledger --run x", "--run stands where a command belongs"},
-             {"pipeledger examples/tiny.json", "pipeledger run examples/tiny.json"}});
+  expect(2,
+         {{"pipeledger rnu x", "'rnu' is not a command; did you mean run?"},
+          {"pipeledger frobnicate", "one of: run, ledger, schedule, topology, sweep, advise, view"},
+          {"pipeledger --run x", "--run stands where a command belongs"},
+          {"pipeledger examples/tiny.json", "pipeledger run examples/tiny.json"}});
 }
 
 TEST(ExitCode, IsTwoWhenAnArgumentIsWrong) {

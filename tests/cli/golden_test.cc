@@ -22,7 +22,7 @@ void expect_golden(const std::string& file, const std::string& text) {
 std::vector<fs::path> scenarios() {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry :
-       fs::directory_iterator(PIPELEDGER_SOURCE_DIR "/examples")) {
+       fs::directory_iterator(fs::absolute(PIPELEDGER_SOURCE_DIR "/examples"))) {
     const std::string name = entry.path().filename().string();
     if (!name.ends_with("-config.json") && !name.ends_with(".jsonl") && !name.ends_with(".csv")) {
       paths.push_back(entry.path());

@@ -22,7 +22,8 @@ Workplace::Workplace() {
   if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + " cannot be made");
   path_ = name;
   fs::create_directory(path_ / "here");
-  fs::create_directory_symlink(PIPELEDGER_SOURCE_DIR "/examples", path_ / "here" / "examples");
+  fs::create_directory_symlink(fs::absolute(PIPELEDGER_SOURCE_DIR "/examples"),
+                               path_ / "here" / "examples");
 }
 
 Workplace::~Workplace() {

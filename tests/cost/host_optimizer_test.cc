@@ -4,6 +4,7 @@
 #include "cost/optimizer.h"
 #include "ledger/ledger.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
 

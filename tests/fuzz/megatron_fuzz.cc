@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/problem.h"
-#include "spec/megatron_mapping.h"
+#include "launch/megatron_mapping.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

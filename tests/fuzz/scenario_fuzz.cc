@@ -6,6 +6,7 @@
 
 #include "base/problem.h"
 #include "spec/hf_config.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "spec/scenario.pb.h"
 

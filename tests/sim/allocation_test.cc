@@ -8,6 +8,7 @@
 
 #include "ledger/state/framework_buffers.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "trace/metrics.h"
 
 namespace pipeledger {

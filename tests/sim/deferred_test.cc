@@ -6,6 +6,7 @@
 
 #include "schedules/schedule.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
 

@@ -10,6 +10,7 @@
 
 #include "ledger/ledger.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
 

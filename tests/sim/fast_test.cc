@@ -11,6 +11,7 @@
 #include <random>
 
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "tests/sim/sim_test_util.h"
 #include "trace/metrics.h"

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

@@ -3,6 +3,7 @@
 
 #include "sim/plan.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
 

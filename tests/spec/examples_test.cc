@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "spec/load.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

@@ -8,6 +8,7 @@
 
 #include "spec/document.h"
 #include "spec/fields.h"
+#include "spec/load.h"
 #include "spec/preset.h"
 #include "spec/scenario.h"
 #include "spec/scenario.pb.h"

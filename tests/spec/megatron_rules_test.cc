@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "spec/load.h"
 #include "spec/megatron_release.h"
 #include "spec/scenario.h"
 

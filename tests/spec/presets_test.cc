@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "spec/load.h"
 #include "spec/preset.h"
 #include "spec/scenario.h"
 #include "spec/scenario.pb.h"

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/problem.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {

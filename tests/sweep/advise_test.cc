@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "sim/simulate.h"
+#include "spec/load.h"
 
 namespace pipeledger {
 namespace {

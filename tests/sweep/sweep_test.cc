@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "spec/load.h"
 
 namespace pipeledger {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/override.h"
 #include "sweep/constraint.h"
 
 namespace pipeledger {

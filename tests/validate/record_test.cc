@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/problem.h"
+#include "spec/load.h"
 
 namespace pipeledger {
 namespace {

@@ -1,0 +1,25 @@
+// From Megatron's arguments to the tree of a scenario.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/override.h"
+#include "launch/megatron_args.h"
+#include "spec/document.h"
+
+namespace pipeledger {
+
+struct MappedScenario {
+  Node root;  // as a scenario file would have it; values stand where their flags do
+  std::vector<Problem> problems;
+  std::vector<std::string> notes;
+};
+
+/// What Megatron-LM would run, with its defaults and what its validate_args makes of them. Later
+/// commands win over earlier ones. `overrides` are only asked which fields they set: what they
+/// do is not missed here.
+MappedScenario map_megatron(const std::vector<MegatronCommand>& commands,
+                            const std::vector<Override>& overrides);
+
+}  // namespace pipeledger
