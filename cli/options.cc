@@ -128,7 +128,7 @@ LoadedScenario load_with_text(const ScenarioOptions& options,
       pairs(options.environment, "--set-env", "name", "NNODES=4", problems);
   if (!problems.empty()) throw InputError(std::move(problems));
   overrides.insert(overrides.end(), changes.begin(), changes.end());
-  if (!options.is_megatron()) return load_with_text(options.path, overrides);
+  if (!options.is_megatron()) return load_file(options.path, overrides);
   MegatronInput input{.flags = options.megatron_flags,
                       .environment = environment,
                       .ignores_unknown = options.skips_unknown};

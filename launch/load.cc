@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/override.h"
+#include "launch/hf_config.h"
 #include "launch/megatron_mapping.h"
 
 namespace pipeledger {
@@ -61,6 +62,16 @@ void read_launch(const std::filesystem::path& path, const MegatronReading& readi
 
 }  // namespace
 
+LoadedScenario load_file(const std::filesystem::path& path,
+                         const std::vector<Override>& overrides) {
+  return load_with_text(path, overrides, read_hf_config);
+}
+
+Scenario parse_text(std::string_view text, std::string_view format,
+                    const std::filesystem::path& path, const std::vector<Override>& overrides) {
+  return parse_scenario(text, format, path, overrides, read_hf_config);
+}
+
 LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Override>& overrides) {
   MegatronReading reading{.environment = input.environment,
                           .ignores_unknown = input.ignores_unknown};
@@ -76,7 +87,7 @@ LoadedScenario load_megatron(const MegatronInput& input, const std::vector<Overr
   MappedScenario mapped = map_megatron(commands, overrides);
   return load_document({std::move(mapped.root), std::move(mapped.problems), std::move(mapped.notes),
                         std::move(path)},
-                       overrides);
+                       overrides, read_hf_config);
 }
 
 }  // namespace pipeledger

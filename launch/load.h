@@ -1,14 +1,25 @@
-// From a Megatron-LM launch to a checked scenario.
+// The loading functions for all that stands right of launch/: scenarios with every file they may
+// name, and the launches of other programs.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/override.h"
 #include "spec/load.h"
+#include "spec/scenario.h"
 
 namespace pipeledger {
+
+/// load_with_text of spec/load.h, where model.hf_config may name a config.json.
+LoadedScenario load_file(const std::filesystem::path& path,
+                         const std::vector<Override>& overrides = {});
+
+/// parse_scenario of spec/load.h, likewise.
+Scenario parse_text(std::string_view text, std::string_view format,
+                    const std::filesystem::path& path, const std::vector<Override>& overrides = {});
 
 /// A Megatron-LM launch in place of a scenario: docs/megatron-args.md.
 struct MegatronInput {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,10 @@ void apply_override(Node& root, const Override& change, std::vector<Problem>& pr
 std::string to_yaml(const Node& root);
 /// The same as JSON.
 std::string to_json(const Node& root);
+
+/// Reads the text of another program's file, `file` by name, to a group of one section's fields.
+/// Throws InputError.
+using SectionReader = std::function<Node(std::string_view text, const std::string& file)>;
 
 /// A word as YAML's core schema reads it: null in its spellings becomes Kind::nothing.
 Node plain_word(std::string text, const Position& position);

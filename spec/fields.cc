@@ -331,4 +331,20 @@ std::vector<std::string> fields_of_section(std::string_view section) {
   return field_names(*field->message_type());
 }
 
+double largest_allowed(std::string_view path) {
+  const Descriptor* group = proto::Scenario::descriptor();
+  const FieldDescriptor* field = nullptr;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    field = group == nullptr ? nullptr
+                             : group->FindFieldByName(std::string(path.substr(begin, end - begin)));
+    PIPELEDGER_CHECK(field != nullptr, "path={}", path);
+    group = field->message_type();
+    begin = end + 1;
+  }
+  PIPELEDGER_CHECK(field != nullptr && field->options().HasExtension(proto::at_most), "path={}",
+                   path);
+  return field->options().GetExtension(proto::at_most);
+}
+
 }  // namespace pipeledger

@@ -76,8 +76,8 @@ void remove_field(Node& root, const std::string& path) {
 /// The tree, with --set's changes made in it, as a checked scenario. `found` are problems of
 /// reading; relative paths are looked up in `folder`.
 Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<Problem> found,
-               const std::filesystem::path& folder, bool tolerates_idle,
-               std::vector<std::string>& notes) {
+               const std::filesystem::path& folder, const SectionReader& read_hf_config,
+               bool tolerates_idle, std::vector<std::string>& notes) {
   FieldReport report{.problems = std::move(found)};
   for (const Override& change : overrides) apply_override(root, change, report.problems);
   proto::Scenario written;
@@ -85,7 +85,7 @@ Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<P
   if (root.kind != Node::Kind::group) throw InputError(report.problems);
   report.positions[""] = Position{.file = root.position.file};
   Findings findings(std::move(report), tolerates_idle);
-  Scenario scenario = resolve(written, folder, findings);
+  Scenario scenario = resolve(written, folder, read_hf_config, findings);
   check(scenario, findings);
   scenario.positions = std::move(findings.positions);
   for (const Problem& idle : findings.idle) {
@@ -101,12 +101,14 @@ Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<P
 }
 
 LoadedScenario parse(std::string_view text, std::string_view format,
-                     const std::filesystem::path& path, const std::vector<Override>& overrides) {
+                     const std::filesystem::path& path, const std::vector<Override>& overrides,
+                     const SectionReader& read_hf_config) {
   Node root = read_document(text, format, path.string());
   root.position.file = path.string();
   refuse_model_config(root);
   LoadedScenario loaded;
-  loaded.scenario = build(root, overrides, {}, path.parent_path(), false, loaded.notes);
+  loaded.scenario =
+      build(root, overrides, {}, path.parent_path(), read_hf_config, false, loaded.notes);
   loaded.scenario.name = path.stem().string();
   loaded.yaml = to_yaml(root);
   loaded.json = to_json(root);
@@ -116,24 +118,28 @@ LoadedScenario parse(std::string_view text, std::string_view format,
 }  // namespace
 
 Scenario parse_scenario(std::string_view text, std::string_view format,
-                        const std::filesystem::path& path, const std::vector<Override>& overrides) {
-  return parse(text, format, path, overrides).scenario;
+                        const std::filesystem::path& path, const std::vector<Override>& overrides,
+                        const SectionReader& read_hf_config) {
+  return parse(text, format, path, overrides, read_hf_config).scenario;
 }
 
-Scenario load_scenario(const std::filesystem::path& path, const std::vector<Override>& overrides) {
-  return load_with_text(path, overrides).scenario;
+Scenario load_scenario(const std::filesystem::path& path, const std::vector<Override>& overrides,
+                       const SectionReader& read_hf_config) {
+  return load_with_text(path, overrides, read_hf_config).scenario;
 }
 
 LoadedScenario load_with_text(const std::filesystem::path& path,
-                              const std::vector<Override>& overrides) {
+                              const std::vector<Override>& overrides,
+                              const SectionReader& read_hf_config) {
   const std::string format = format_of(path);
-  return parse(read_file(path), format, path, overrides);
+  return parse(read_file(path), format, path, overrides, read_hf_config);
 }
 
-LoadedScenario load_document(ForeignDocument document, const std::vector<Override>& overrides) {
+LoadedScenario load_document(ForeignDocument document, const std::vector<Override>& overrides,
+                             const SectionReader& read_hf_config) {
   LoadedScenario loaded{.notes = std::move(document.notes)};
   loaded.scenario = build(document.root, overrides, std::move(document.problems),
-                          document.path.parent_path(), true, loaded.notes);
+                          document.path.parent_path(), read_hf_config, true, loaded.notes);
   loaded.scenario.name = document.path.stem().string();
   loaded.yaml = to_yaml(document.root);
   loaded.json = to_json(document.root);

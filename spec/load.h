@@ -13,16 +13,19 @@
 
 namespace pipeledger {
 
-/// Reads a scenario: .yaml / .yml, .json or .textproto by its ending.
-/// Throws InputError with every problem found, each with line, column, path, value and remedy.
+/// Reads a scenario: .yaml / .yml, .json or .textproto by its ending. `read_hf_config` reads the
+/// file that model.hf_config names; without it such a scenario is refused. launch/load.h hands one
+/// in. Throws InputError with every problem found, each with line, column, path, value and remedy.
 Scenario load_scenario(const std::filesystem::path& path,
-                       const std::vector<Override>& overrides = {});
+                       const std::vector<Override>& overrides = {},
+                       const SectionReader& read_hf_config = {});
 
 /// The same for text in memory; `format` is "yaml", "json" or "textproto". Relative paths inside
 /// are looked up beside `path`, which also names the text in messages.
 Scenario parse_scenario(std::string_view text, std::string_view format,
                         const std::filesystem::path& path,
-                        const std::vector<Override>& overrides = {});
+                        const std::vector<Override>& overrides = {},
+                        const SectionReader& read_hf_config = {});
 
 struct LoadedScenario {
   Scenario scenario;
@@ -32,7 +35,8 @@ struct LoadedScenario {
 
 /// load_scenario with the fields as text.
 LoadedScenario load_with_text(const std::filesystem::path& path,
-                              const std::vector<Override>& overrides = {});
+                              const std::vector<Override>& overrides = {},
+                              const SectionReader& read_hf_config = {});
 
 /// A document that was made from somebody else's file, with what its making brought to light.
 struct ForeignDocument {
@@ -45,6 +49,7 @@ struct ForeignDocument {
 
 /// The scenario that the document stands for. A field that does nothing is a note and is left out,
 /// since it is not the user who wrote it. Throws as load_scenario does.
-LoadedScenario load_document(ForeignDocument document, const std::vector<Override>& overrides = {});
+LoadedScenario load_document(ForeignDocument document, const std::vector<Override>& overrides = {},
+                             const SectionReader& read_hf_config = {});
 
 }  // namespace pipeledger

@@ -350,14 +350,14 @@ void require(bool is_given, const std::string& field, std::string_view remedy, F
 }
 
 Scenario resolve(const proto::Scenario& written, const std::filesystem::path& folder,
-                 Findings& findings) {
+                 const SectionReader& read_hf_config, Findings& findings) {
   require(written.has_model(), "model", "name a model.preset, such as llama3-8b", findings);
   require(written.has_train(), "train", "write train.global_batch_size and train.seq_length",
           findings);
   require(written.has_cluster(), "cluster", "name a cluster.preset, such as dgx-h100", findings);
   Scenario scenario;
   const int tensor_size = std::max(written.parallel().tensor_model_parallel_size(), 1);
-  scenario.model = resolve_model(written.model(), folder, tensor_size, findings);
+  scenario.model = resolve_model(written.model(), folder, read_hf_config, tensor_size, findings);
   scenario.cluster = resolve_cluster(written.cluster(), findings);
   scenario.parallel =
       resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "spec/document.h"
 #include "spec/findings.h"
 #include "spec/scenario.h"
 
@@ -14,9 +15,9 @@ class Scenario;
 
 /// Fills in every value. Where one is missing or a division does not come out, the value is a
 /// harmless stand-in and `findings` (or `check`, for the division) says so. Relative paths are
-/// looked up in `folder`.
+/// looked up in `folder`; `read_hf_config` reads what model.hf_config names (empty: nothing can).
 Scenario resolve(const proto::Scenario& written, const std::filesystem::path& folder,
-                 Findings& findings);
+                 const SectionReader& read_hf_config, Findings& findings);
 
 /// Adds a problem for every rule the scenario breaks: what Megatron asserts (validate_args,
 /// TransformerConfig, the interleaved schedule), what it needs from its cluster, and options that

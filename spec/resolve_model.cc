@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "spec/fields.h"
-#include "spec/hf_config.h"
 #include "spec/layer_pattern.h"
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
@@ -17,7 +16,9 @@ namespace {
 static_assert(int{proto::Model::RMSNorm} == static_cast<int>(Normalization::RMSNorm));
 static_assert(int{proto::Vision::affine} == static_cast<int>(ProjectorType::affine));
 
-void read_config(const std::filesystem::path& path, proto::Model& model, Findings& findings) {
+/// The fields that the config.json states.
+void read_config(const std::filesystem::path& path, const SectionReader& read_hf_config,
+                 proto::Model& model, Findings& findings) {
   // A regular file: a device or a pipe may never end.
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) {
@@ -25,8 +26,15 @@ void read_config(const std::filesystem::path& path, proto::Model& model, Finding
                     fmt::format("there is no file {}", in_quotes(path.string())));
     return findings.silence("model");
   }
+  if (!read_hf_config) {
+    findings.reject("model.hf_config",
+                    "no reader of config.json was handed in; load the scenario by launch/load.h");
+    return findings.silence("model");
+  }
   try {
-    read_hf_config(read_file(path), path.string(), model);
+    FieldReport report;
+    read_fields(read_hf_config(read_file(path), path.string()), model, report);
+    if (!report.problems.empty()) findings.reject("model", report.problems);
   } catch (const InputError& wrong) {
     findings.reject("model", wrong.problems());
   }
@@ -34,7 +42,7 @@ void read_config(const std::filesystem::path& path, proto::Model& model, Finding
 
 /// What the preset or the config.json says, with the fields written over it.
 proto::Model sourced_model(const proto::Model& written, const std::filesystem::path& folder,
-                           Findings& findings) {
+                           const SectionReader& read_hf_config, Findings& findings) {
   proto::Model model;
   if (written.has_preset() && written.has_hf_config()) {
     findings.reject("model.hf_config",
@@ -46,7 +54,7 @@ proto::Model sourced_model(const proto::Model& written, const std::filesystem::p
       findings.silence("model");
     }
   } else if (written.has_hf_config()) {
-    read_config(folder / written.hf_config(), model, findings);
+    read_config(folder / written.hf_config(), read_hf_config, model, findings);
   }
   model.MergeFrom(written);
   return model;
@@ -173,8 +181,9 @@ void resolve_tower_recompute(const proto::Vision& written, const Train& train, V
 }
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
-                    std::int64_t tensor_parallel_size, Findings& findings) {
-  const proto::Model m = sourced_model(written, folder, findings);
+                    const SectionReader& read_hf_config, std::int64_t tensor_parallel_size,
+                    Findings& findings) {
+  const proto::Model m = sourced_model(written, folder, read_hf_config, findings);
   require_model_fields(m, findings);
   Model model;
   model.name = written.has_preset() ? written.preset() : written.hf_config();

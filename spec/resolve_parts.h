@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "spec/document.h"
 #include "spec/findings.h"
 #include "spec/scenario.h"
 
@@ -20,7 +21,8 @@ class Vision;
 void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings);
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
-                    std::int64_t tensor_parallel_size, Findings& findings);
+                    const SectionReader& read_hf_config, std::int64_t tensor_parallel_size,
+                    Findings& findings);
 
 /// The tower's recompute, which is the language model's unless written, `full` aside.
 void resolve_tower_recompute(const proto::Vision& written, const Train& train, Vision& vision);

@@ -11,4 +11,8 @@ namespace pipeledger {
 /// is there.
 std::vector<std::string> fields_of_section(std::string_view section);
 
+/// The largest value that the schema allows the number at `path`, "model.num_layers". Requires a
+/// field with a range.
+double largest_allowed(std::string_view path);
+
 }  // namespace pipeledger

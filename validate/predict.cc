@@ -6,10 +6,10 @@
 #include <array>
 
 #include "base/problem.h"
+#include "launch/load.h"
 #include "ledger/state/framework_buffers.h"
 #include "sim/allocation.h"
 #include "sim/simulate.h"
-#include "spec/load.h"
 #include "spec/scenario.h"
 #include "topology/ranks.h"
 #include "trace/metrics.h"
@@ -63,7 +63,7 @@ class Ranks {
 Prediction predict(const std::string& scenario, const std::string& name,
                    const std::vector<MeasuredRank>& ranks) {
   try {
-    const Scenario parsed = parse_scenario(scenario, "json", name, {{"sim.engine", "fast"}});
+    const Scenario parsed = parse_text(scenario, "json", name, {{"sim.engine", "fast"}});
     const StepTrace trace = simulate(parsed);
     const StepMetrics metrics = compute_metrics(trace);
     Prediction prediction{.num_devices = trace.num_devices,

@@ -5,10 +5,9 @@
 #include <string_view>
 
 #include "base/problem.h"
-#include "spec/hf_config.h"
+#include "launch/hf_config.h"
 #include "spec/load.h"
 #include "spec/scenario.h"
-#include "spec/scenario.pb.h"
 
 namespace pipeledger {
 namespace {
@@ -24,11 +23,9 @@ void read(char reader, std::string_view text) {
     case 2:
       parse_scenario(text, "textproto", "fuzz.textproto");
       break;
-    case 3: {
-      proto::Model model;
-      read_hf_config(text, "config.json", model);
+    case 3:
+      read_hf_config(text, "config.json");
       break;
-    }
     default: {
       // "path=value" onto a sound scenario.
       const std::size_t equals = text.find('=');

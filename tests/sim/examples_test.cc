@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <map>
 
+#include "launch/load.h"
 #include "ledger/ledger.h"
 #include "sim/simulate.h"
-#include "spec/load.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
 
@@ -18,7 +18,7 @@ namespace pipeledger {
 namespace {
 
 Scenario example(const std::string& name, const std::vector<Override>& overrides = {}) {
-  return load_scenario(PIPELEDGER_SOURCE_DIR "/examples/" + name, overrides);
+  return load_file(PIPELEDGER_SOURCE_DIR "/examples/" + name, overrides).scenario;
 }
 
 std::int64_t peak(const RankMetrics& rank, Category category) {

@@ -18,7 +18,7 @@ Scenario scenario_of(std::string_view preset) {
   written.set_make_vocab_size_divisible_by(1);
   Findings findings({});
   Scenario scenario;
-  scenario.model = resolve_model(written, {}, 1, findings);
+  scenario.model = resolve_model(written, {}, {}, 1, findings);
   EXPECT_TRUE(findings.problems.empty()) << preset;
   scenario.train.moe_grouped_gemm = true;
   return scenario;

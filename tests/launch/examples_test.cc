@@ -3,14 +3,14 @@
 
 #include <filesystem>
 
-#include "spec/load.h"
+#include "launch/load.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {
 namespace {
 
 Scenario example(const std::string& name) {
-  return load_scenario(std::filesystem::path(PIPELEDGER_SOURCE_DIR) / "examples" / name);
+  return load_file(std::filesystem::path(PIPELEDGER_SOURCE_DIR) / "examples" / name).scenario;
 }
 
 TEST(Examples, EachLoads) {
@@ -20,7 +20,7 @@ TEST(Examples, EachLoads) {
     if (entry.path().extension() == ".jsonl") continue;                        // measurements
     if (entry.path().extension() == ".csv") continue;                          // a schedule
     SCOPED_TRACE(entry.path().string());
-    EXPECT_NO_THROW(load_scenario(entry.path()));
+    EXPECT_NO_THROW(load_file(entry.path()));
     ++num_scenarios;
   }
   EXPECT_GE(num_scenarios, 10);
@@ -35,7 +35,7 @@ TEST(Examples, ScheduleAutoIsInterleavedWhereThereAreVirtualStages) {
 
 TEST(Examples, AHuggingFaceConfigIsThePresetOfTheSameModel) {
   const Model from_config = example("llama3-8b-hf.yaml").model;
-  const Scenario preset = parse_scenario(
+  const Scenario preset = parse_text(
       "{model: {preset: llama3-8b}, parallel: {tensor_model_parallel_size: 2},"
       " train: {global_batch_size: 1, seq_length: 8192}, cluster: {preset: dgx-h100}}",
       "yaml", "preset.yaml");

@@ -1,11 +1,12 @@
 // Hugging Face config.json of the families that are read, and what is said of the others.
-#include "spec/hf_config.h"
+#include "launch/hf_config.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "base/problem.h"
+#include "spec/fields.h"
 #include "spec/preset.h"
 #include "spec/scenario.pb.h"
 
@@ -14,7 +15,9 @@ namespace {
 
 proto::Model read(const std::string& text) {
   proto::Model model;
-  read_hf_config(text, "config.json", model);
+  FieldReport report;
+  read_fields(read_hf_config(text, "config.json"), model, report);
+  EXPECT_TRUE(report.problems.empty());
   return model;
 }
 
