@@ -86,14 +86,6 @@ std::vector<StageLayout> layout_by_hand(const std::vector<LayoutStage>& written)
 
 }  // namespace
 
-LayerKind layer_kind(const Scenario& scenario, int layer) {
-  return scenario.model.is_moe_layer(layer) ? LayerKind::moe : LayerKind::dense;
-}
-
-LayerKind mtp_layer_kind(const Scenario& scenario) {
-  return layer_kind(scenario, scenario.model.num_layers - 1);
-}
-
 std::vector<StageLayout> stage_layouts(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
   if (!parallel.layout.empty()) return layout_by_hand(parallel.layout);

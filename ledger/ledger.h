@@ -13,6 +13,7 @@
 #include "base/category.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "ledger/layer.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {
@@ -25,12 +26,6 @@ struct StageLayout {
   bool embedding = false;  // the first stage
   bool head = false;       // final norm, output layer and loss: the last stage
 };
-
-/// Decoder layers differ by what follows their attention: an MLP, or experts.
-enum class LayerKind { dense, moe };
-LayerKind layer_kind(const Scenario& scenario, int layer);
-/// MTP layers are as the last decoder layer.
-LayerKind mtp_layer_kind(const Scenario& scenario);
 
 /// The layers of every stage, in stage order (loop placement: stage s is chunk s / p of rank
 /// s mod p). Follows Megatron's get_num_layers_to_build; throws InputError where it asserts.
@@ -124,8 +119,8 @@ struct SavedTensor {
 /// Every tensor one microbatch leaves for backward in one decoder layer, in order of birth. With
 /// full recompute it is a checkpointed layer: all but its input are `recomputed` (of a unit of
 /// several layers only the first keeps its input).
-std::vector<SavedTensor> layer_tensors(const Scenario& scenario, LayerKind kind);
-/// The kind of the last decoder layer.
+std::vector<SavedTensor> layer_tensors(const Scenario& scenario, const Layer& layer);
+/// Of the last decoder layer.
 std::vector<SavedTensor> layer_tensors(const Scenario& scenario);
 /// The same of the embedding, and of the final norm, output layer and loss.
 std::vector<SavedTensor> embedding_tensors(const Scenario& scenario);

@@ -67,28 +67,22 @@ class AllParts {
     pooled_ = has_unit_pool(scenario);
     keeps_outer_ = keeps_outer_parameters(scenario);
     const Model& model = scenario.model;
-    const bool has_moe = model.moe.has_value();
-    const bool all_moe = has_moe && std::all_of(model.moe->layers.begin(), model.moe->layers.end(),
-                                                [](bool is_moe) { return is_moe; });
-    const ForwardFlops flops = forward_flops(scenario);
-    const bool has_windows = model.window_size > 0;
-    for (const LayerKind kind : {LayerKind::dense, LayerKind::moe}) {
-      if (kind == LayerKind::moe ? !has_moe : all_moe) continue;
-      for (const bool offloaded : {false, true})
-        for (const bool has_window : {false, true})
-          if ((!offloaded || offloads(scenario)) && (!has_window || has_windows))
-            add_layer({kind, offloaded, has_window}, flops);
+    microbatch_ = microbatch(scenario);
+    num_ranks_ = num_sharing_ranks(scenario);
+    layers_.resize(2 * kinds_.kinds().size());
+    for (std::size_t kind = 0; kind < kinds_.kinds().size(); ++kind) {
+      for (const bool is_offloaded : {false, true})
+        if (!is_offloaded || offloads(scenario)) make_layer(kind, is_offloaded);
     }
     const std::int64_t shared = shares_weight() ? shared_weight() : 0;
-    embedding = make_language(embedding_tape(scenario), WorkKind::embedding, {},
-                              num_embedding_parameters(scenario), -shared);
+    embedding = make_language(embedding_tape(scenario), WorkKind::embedding, {}, {}, -shared);
     embedding.has_backward = !model.freeze_language_model;
     // A weight shared with the embedding gets its gradient here, where it is used last.
-    head = make_language(head_tape(scenario), WorkKind::head, language_flops(scenario, flops.head),
-                         num_head_parameters(scenario), shared);
+    head = make_language(head_tape(scenario), WorkKind::head,
+                         head_flops(scenario, microbatch_, num_ranks_), {}, shared);
     if (scenario.train.defer_embedding_wgrad_compute) hide_gathers(head);
     if (!exact_) price(embedding, head);
-    if (model.mtp_num_layers > 0) make_mtp(flops);
+    if (model.mtp_num_layers > 0) make_mtp();
     if (model.vision) make_vision();
   }
 
@@ -99,24 +93,20 @@ class AllParts {
   PartOps embedding, head, first_mtp, mtp;
   PartOps vision_patches, vision_layer, vision_projector;
 
-  const PartOps& layer_part(const LayerTraits& traits) const { return layers_[number_of(traits)]; }
+  /// Of a decoder layer.
+  const PartOps& layer_part(int number, bool is_offloaded) const {
+    return layers_[2 * kinds_.kind_of(number) + (is_offloaded ? 1 : 0)];
+  }
   bool is_exact() const { return exact_; }
   bool scatters() const { return scatters_; }
 
  private:
-  static std::size_t number_of(const LayerTraits& traits) {
-    return (traits.kind == LayerKind::moe ? 4u : 0u) + (traits.offloads ? 2u : 0u) +
-           (traits.has_window ? 1u : 0u);
-  }
-
-  void add_layer(const LayerTraits& traits, const ForwardFlops& flops) {
-    PartOps& part = layers_[number_of(traits)];
-    part = make_language(layer_tape(scenario_, traits), WorkKind::layer,
-                         language_flops(scenario_, flops.layer(traits.kind, traits.has_window),
-                                        flops.attention(traits.has_window)),
-                         num_layer_parameters(scenario_, traits.kind), 0);
-    const Bytes price = traits.kind == LayerKind::moe ? prices_.moe_layer : prices_.layer;
-    if (!exact_) part.life = {.kept = {.activations = price.value()}};
+  void make_layer(std::size_t kind, bool is_offloaded) {
+    const Layer& layer = kinds_.kinds()[kind];
+    PartOps& part = layers_[2 * kind + (is_offloaded ? 1 : 0)];
+    part = make_language(layer_tape(scenario_, {layer, is_offloaded}), WorkKind::layer,
+                         layer_flops(scenario_, layer, microbatch_, num_ranks_));
+    if (!exact_) part.life = {.kept = {.activations = prices_.of(layer).value()}};
   }
 
   /// Deferred weight gradients follow each other: the next one's input is gathered meanwhile.
@@ -133,16 +123,20 @@ class AllParts {
     last.life = {.kept = {.logits = prices_.head.value()}};
   }
 
-  void make_mtp(const ForwardFlops& flops) {
-    // Away from the first stage they have an embedding of their own.
-    const std::int64_t numel = num_mtp_layer_parameters(scenario_);
-    const std::int64_t own = scenario_.parallel.pipeline_model_parallel_size > 1
-                                 ? num_embedding_parameters(scenario_)
-                                 : 0;
-    const TrainingFlops each = language_flops(scenario_, flops.mtp, flops.core_attention);
-    first_mtp = make_language(mtp_tape(scenario_, true), WorkKind::layer, each, numel + own, 0);
-    mtp = make_language(mtp_tape(scenario_, false), WorkKind::layer, each, numel, 0);
-    if (!exact_) first_mtp.life = mtp.life = layer_part({.kind = mtp_layer_kind(scenario_)}).life;
+  void make_mtp() {
+    const ForwardFlops each = mtp_flops(scenario_, microbatch_, num_ranks_);
+    first_mtp = make_language(mtp_tape(scenario_, true), WorkKind::layer, each, embedding_of_mtp());
+    mtp = make_language(mtp_tape(scenario_, false), WorkKind::layer, each);
+    if (exact_) return;
+    const Bytes price = prices_.of(mtp_layer(scenario_));
+    first_mtp.life = mtp.life = {.kept = {.activations = price.value()}};
+  }
+
+  /// Away from the first stage MTP layers have an embedding of their own.
+  std::int64_t embedding_of_mtp() const {
+    return scenario_.parallel.pipeline_model_parallel_size > 1
+               ? part_parameters(scenario_, Part::embedding).num()
+               : 0;
   }
 
   void make_vision() {
@@ -153,25 +147,25 @@ class AllParts {
     const VisionFlops flops = vision_flops(
         scenario_, static_cast<double>(scenario_.train.micro_batch_size) /
                        (parallel.tensor_model_parallel_size * parallel.context_parallel_size));
-    const auto tower = [&](const Tape& tape, const TrainingFlops& needed, Part part) {
-      return make(tape, WorkKind::vision, needed, num_part_parameters(scenario_, part),
-                  num_trained_parameters(scenario_, part));
+    const auto tower = [&](const Tape& tape, const TrainingFlops& needed) {
+      return make(tape, WorkKind::vision, needed, tape.num_parameters(),
+                  tape.num_trained_parameters());
     };
-    vision_patches =
-        tower(vision_patches_tape(*tower_, scenario_), flops.patches, Part::vision_patches);
-    vision_layer = tower(vision_layer_tape(*tower_), flops.layer, Part::vision_layer);
-    vision_projector =
-        tower(vision_projector_tape(*tower_, scenario_), flops.projector, Part::vision_projector);
+    vision_patches = tower(vision_patches_tape(*tower_, scenario_), flops.patches);
+    vision_layer = tower(vision_layer_tape(*tower_), flops.layer);
+    vision_projector = tower(vision_projector_tape(*tower_, scenario_), flops.projector);
     vision_patches.has_backward = vision_layer.has_backward = !model.freeze_vision_model;
     vision_projector.has_backward = !model.freeze_vision_model || !model.freeze_vision_projection;
     if (!exact_) vision_patches.life = vision_layer.life = vision_projector.life = {};
   }
 
-  /// `extra`: gradients beyond those of the part's own parameters.
-  PartOps make_language(const Tape& tape, WorkKind kind, const TrainingFlops& model_flops,
-                        std::int64_t numel, std::int64_t extra) const {
+  /// `others`: parameters that the part uses beside its own. `extra`: gradients that it makes
+  /// beyond those of all these.
+  PartOps make_language(const Tape& tape, WorkKind kind, const ForwardFlops& flops,
+                        std::int64_t others = 0, std::int64_t extra = 0) const {
     const bool is_frozen = scenario_.model.freeze_language_model;
-    return make(tape, kind, model_flops, numel, is_frozen ? 0 : numel + extra);
+    const std::int64_t numel = tape.num_parameters() + others;
+    return make(tape, kind, language_flops(scenario_, flops), numel, is_frozen ? 0 : numel + extra);
   }
 
   PartOps make(const Tape& tape, WorkKind kind, const TrainingFlops& model_flops,
@@ -245,7 +239,10 @@ class AllParts {
 
   const Scenario& scenario_;
   bool with_events_;
-  std::array<PartOps, 8> layers_;  // by traits; those that the model has
+  LayerKinds kinds_{scenario_};
+  std::vector<PartOps> layers_;  // of each kind one that stays, one whose activations are offloaded
+  Batch microbatch_;
+  double num_ranks_ = 1;  // that share out a stage's flops
   std::optional<Scenario> tower_;
   ConventionPrices prices_;
   bool exact_ = true;
@@ -340,13 +337,11 @@ class ChunkBuilder {
     int number = scenario_.model.vision ? scenario_.model.vision->num_layers : 0;
     for (const Unit& unit : units(scenario_, stage_)) {
       for (int layer = unit.first; layer < unit.last; ++layer) {
-        places_.push_back(
-            {.part = &parts_.layer_part({layer_kind(scenario_, layer), is_offloaded(layer),
-                                         scenario_.model.is_window_layer(layer)}),
-             .layer = layer,
-             .checkpointed = unit.checkpointed && parts_.is_exact(),
-             .keeps_input = layer == unit.first,
-             .unit = unit.checkpointed ? number : -1});
+        places_.push_back({.part = &parts_.layer_part(layer, is_offloaded(layer)),
+                           .layer = layer,
+                           .checkpointed = unit.checkpointed && parts_.is_exact(),
+                           .keeps_input = layer == unit.first,
+                           .unit = unit.checkpointed ? number : -1});
       }
       ++number;
     }
@@ -385,9 +380,7 @@ class ChunkBuilder {
     const bool last_chunk =
         stage_number_ / p + 1 == scenario_.parallel.virtual_pipeline_model_parallel_size;
     const int eligible = stage_.num_layers - (last_chunk ? 1 : 0);
-    const std::int64_t each =
-        parts_.layer_part({.kind = layer_kind(scenario_, layer), .offloads = true})
-            .life.offloaded.total();
+    const std::int64_t each = parts_.layer_part(layer, true).life.offloaded.total();
     const std::int64_t kept_bytes =
         stage_number_ % p * train.delta_offload_bytes_across_pp_ranks.value();
     const std::int64_t delayed = each == 0 ? 0 : (kept_bytes + each - 1) / each;

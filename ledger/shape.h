@@ -24,12 +24,12 @@ struct Shape {
   std::int64_t element = 2;         // bytes of an activation
   std::int64_t stream_element = 2;  // of the residual stream: 4 with fp32_residual_connection
   bool sequence_parallel = false;
-  bool causal = true;       // a token sees those before it only
-  std::int64_t window = 0;  // and of them no more than this many; 0: all
+  bool causal = true;  // a token sees those before it only
 
   /// Pairs of tokens that attention looks at, over the square of the sequence: half of a causal one
-  /// (the diagonal counts half), and of a window w of the sequence s w/s (1 - w/2s).
-  double seen() const {
+  /// (the diagonal counts half), and of a window w of the sequence s w/s (1 - w/2s). `window`: the
+  /// tokens before it that a token sees; 0: all.
+  double seen(std::int64_t window) const {
     if (!causal) return 1;
     const double share =
         window > 0 ? static_cast<double>(window + 1) / static_cast<double>(whole_s) : 1;

@@ -1,5 +1,7 @@
 #include "ledger/conventions/conventions.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "base/check.h"
@@ -48,7 +50,24 @@ const Words& words(Convention convention) {
 
 }  // namespace
 
+Bytes ConventionPrices::of(const Layer& kind) const {
+  const bool has_attention = std::holds_alternative<Attention>(kind.mixer) ||
+                             std::holds_alternative<LatentAttention>(kind.mixer);
+  if (has_attention && std::holds_alternative<DenseMlp>(kind.feed_forward)) return layer;
+  if (has_attention && std::holds_alternative<Experts>(kind.feed_forward)) return moe_layer;
+  throw InputError({{.field = "sim.convention",
+                     .message = fmt::format("conventions know attention followed by an MLP or "
+                                            "experts, and no {} layer; nearest legal: exact",
+                                            name(kind))}});
+}
+
+void require_known_layers(const Scenario& scenario) {
+  const LayerKinds layers(scenario);
+  for (const Layer& layer : layers.kinds()) ConventionPrices{}.of(layer);
+}
+
 ConventionPrices convention_prices(const Scenario& scenario) {
+  require_known_layers(scenario);
   switch (scenario.sim.convention) {
     case Convention::megatron:
       return megatron_prices(scenario);

@@ -11,6 +11,10 @@ namespace pipeledger {
 /// What one microbatch leaves on a stage, under scenario.sim.convention (not exact).
 ConventionPrices convention_prices(const Scenario& scenario);
 
+/// Other tools know attention followed by an MLP or by experts. Throws InputError where the model
+/// has other layers.
+void require_known_layers(const Scenario& scenario);
+
 /// The name of a convention as a scenario file spells it: "train-ledger".
 std::string_view name(Convention convention);
 /// What a convention counts, and what it leaves out: half a sentence each.

@@ -47,7 +47,7 @@ double attention_parameters(const Scenario& scenario, const Rules& rules) {
 }
 
 /// Parameters of one layer of a kind, by how a rank holds them.
-struct Layer {
+struct LayerWeights {
   double tensor_parallel = 0, replicated = 0, experts = 0;
   double active_experts = 0;  // of those that one token visits
   double active_norms = 0;    // norms as the count of active parameters has them
@@ -55,14 +55,14 @@ struct Layer {
   double total() const { return tensor_parallel + replicated + experts; }
 };
 
-Layer dense_layer(const Scenario& scenario, const Rules& rules) {
+LayerWeights dense_layer(const Scenario& scenario, const Rules& rules) {
   const Letters x = letters(scenario);
   const double gated = scenario.model.swiglu ? 1.5 : 1;
   return {.tensor_parallel = attention_parameters(scenario, rules) + 2 * x.h * x.f * gated,
           .replicated = 2 * x.h * rules.norm_size};
 }
 
-Layer moe_layer(const Scenario& scenario, const Rules& rules) {
+LayerWeights moe_layer(const Scenario& scenario, const Rules& rules) {
   const Letters x = letters(scenario);
   const MixtureOfExperts& moe = *scenario.model.moe;
   const double gated = scenario.model.swiglu ? 1.5 : 1;
@@ -86,7 +86,7 @@ struct Block {
   double tensor_parallel = 0, replicated = 0, experts = 0;
   double active = 0;
 
-  void add(const Layer& layer, double count) {
+  void add(const LayerWeights& layer, double count) {
     tensor_parallel += layer.tensor_parallel * count;
     replicated += layer.replicated * count;
     experts += layer.experts * count;

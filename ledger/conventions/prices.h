@@ -11,6 +11,9 @@ struct ConventionPrices {
   Bytes moe_layer{};  // one that has experts
   Bytes embedding{};
   Bytes head{};  // category logits
+
+  /// Of a layer. Throws InputError for a kind that no convention knows.
+  Bytes of(const Layer& kind) const;
 };
 
 }  // namespace pipeledger

@@ -1,11 +1,53 @@
 // Attention with queries, keys and values of their own projection (Megatron's SelfAttention).
+#include "ledger/flops.h"
 #include "ledger/parts/parts.h"
 
 namespace pipeledger {
 namespace {
 
-constexpr LinearNames kQkv = {"linear_qkv", "linear_qkv.dgrad", "linear_qkv.wgrad"};
-constexpr LinearNames kProj = {"linear_proj", "linear_proj.dgrad", "linear_proj.wgrad"};
+constexpr LinearNames kQkv = {"self_attention.linear_qkv", "linear_qkv", "linear_qkv.dgrad",
+                              "linear_qkv.wgrad"};
+constexpr LinearNames kProj = {"self_attention.linear_proj", "linear_proj", "linear_proj.dgrad",
+                               "linear_proj.wgrad"};
+
+struct Modules {
+  Norm input_norm;
+  Linear proj, qkv;
+  Norm q_norm, k_norm;
+};
+
+Modules modules_of(const Scenario& scenario, const Shape& shape) {
+  const Model& model = scenario.model;
+  const bool fused = fuses_norms(scenario);
+  const std::int64_t gates = model.attention_output_gate ? 2 : 1;
+  const auto head_norm = [&](std::string_view module, std::string_view forward,
+                             std::string_view backward) {
+    return Norm{.module = module, .forward = forward, .backward = backward, .width = shape.d};
+  };
+  return {.input_norm = {.module = fused ? "self_attention.linear_qkv" : "input_layernorm",
+                         .forward = "input_layernorm",
+                         .backward = "input_layernorm.backward",
+                         .width = shape.h,
+                         .is_fused = fused},
+          .proj = {.names = kProj,
+                   .mode = LinearMode::row,
+                   .rows = shape.tokens(),
+                   .in = shape.local_q(),
+                   .out = shape.h,
+                   .has_bias = model.add_bias_linear},
+          // All of the weight is cut evenly, also where there are fewer groups than ranks:
+          // activations are gathered then, so that each rank finds its group.
+          .qkv = {.names = kQkv,
+                  .mode = LinearMode::column,
+                  .rows = shape.tokens(),
+                  .in = shape.h,
+                  .out = shape.local_qkv() + (gates - 1) * shape.local_q(),
+                  .weight_out = (gates * model.num_attention_heads + 2 * model.num_query_groups) *
+                                shape.d / shape.t,
+                  .has_bias = model.add_bias_linear || model.add_qkv_bias},
+          .q_norm = head_norm("self_attention.q_layernorm", "q_layernorm", "q_layernorm.backward"),
+          .k_norm = head_norm("self_attention.k_layernorm", "k_layernorm", "k_layernorm.backward")};
+}
 
 /// Queries, keys and values as attention reads them.
 struct Heads {
@@ -13,7 +55,7 @@ struct Heads {
 };
 
 /// Cuts the projection's output into heads, norms them and turns them by their positions.
-Heads split(Tape& tape, TensorId mixed) {
+Heads split(Tape& tape, const Modules& modules, TensorId mixed) {
   const Shape& shape = tape.shape;
   const Model& model = tape.scenario.model;
   Heads heads{};
@@ -38,10 +80,10 @@ Heads split(Tape& tape, TensorId mixed) {
   }
   tape.add(std::move(node));
   if (norms) {
-    heads.query = norm(tape, {"q_layernorm", "q_layernorm.backward"}, heads.query,
-                       {"core_attention", "query"}, shape.local_heads);
-    heads.key = norm(tape, {"k_layernorm", "k_layernorm.backward"}, heads.key,
-                     {"core_attention", "key"}, shape.local_groups);
+    heads.query =
+        norm(tape, modules.q_norm, heads.query, {"core_attention", "query"}, shape.local_heads);
+    heads.key =
+        norm(tape, modules.k_norm, heads.key, {"core_attention", "key"}, shape.local_groups);
   }
   return heads;
 }
@@ -61,45 +103,53 @@ TensorId gated(Tape& tape, TensorId context, TensorId gate) {
 
 }  // namespace
 
-TensorId attention(Tape& tape, TensorId input) {
+TensorId Attention::record(Tape& tape, TensorId input) const {
   const Shape& shape = tape.shape;
+  const Modules modules = modules_of(tape.scenario, shape);
+  if (!modules.input_norm.is_fused) construct(tape, modules.input_norm);
+  construct(tape, modules.proj);
+  if (modules.input_norm.is_fused) construct(tape, modules.input_norm);
+  construct(tape, modules.qkv);
+  if (tape.scenario.model.qk_layernorm) {
+    construct(tape, modules.q_norm);
+    construct(tape, modules.k_norm);
+  }
+  if (!tape.takes_nodes()) return input;
+
   const bool has_gate = tape.scenario.model.attention_output_gate;
-  const TensorId normed =
-      norm(tape, {"input_layernorm", "input_layernorm.backward"}, input, {"linear_qkv", "input"});
+  const TensorId normed = norm(tape, modules.input_norm, input, {"linear_qkv", "input"});
   const int norm_node = tape.num_nodes() - 1;
-  const std::int64_t width = shape.local_qkv() + (has_gate ? shape.local_q() : 0);
-  const TensorId mixed = tape.inner("split", "input", width);
-  linear(tape,
-         {.names = kQkv,
-          .mode = LinearMode::column,
-          .rows = shape.tokens(),
-          .in = shape.h,
-          .out = width},
-         normed, mixed);
+  const TensorId mixed = tape.inner("split", "input", modules.qkv.out);
+  linear(tape, modules.qkv, normed, mixed);
   tape.module(OffloadModule::attn_norm, norm_node, norm_node);
   tape.module(OffloadModule::qkv_linear, norm_node + 1, norm_node + 1);
-  const Heads heads = split(tape, mixed);
+  const Heads heads = split(tape, modules, mixed);
   TensorId context = core_attention(
       tape,
       {.heads = shape.local_heads,
        .groups = shape.local_groups,
        .qk_dim = shape.d,
-       .v_dim = shape.d},
+       .v_dim = shape.d,
+       .window = window},
       heads.query, heads.key, heads.value,
       has_gate ? TensorName{"output_gate", "context"} : TensorName{"linear_proj", "input"});
   if (has_gate) context = gated(tape, context, heads.gate);
   const TensorId out = tape.hidden("self_attention", "output");
-  linear(tape,
-         {.names = kProj,
-          .mode = LinearMode::row,
-          .rows = shape.tokens(),
-          .in = shape.local_q(),
-          .out = shape.h},
-         context, out);
+  linear(tape, modules.proj, context, out);
   tape.module(OffloadModule::attn_proj, tape.num_nodes() - 1, tape.num_nodes() - 1);
   return residual(tape,
                   {"self_attention", "self_attention.residual", "self_attention.residual.backward"},
                   out, input, {"pre_mlp_layernorm", "input"});
+}
+
+BlockFlops Attention::flops(const Scenario& scenario, const Batch& batch) const {
+  const Model& model = scenario.model;
+  const auto h = static_cast<double>(model.hidden_size);
+  const auto q = static_cast<double>(model.num_attention_heads * model.kv_channels);
+  const auto kv = static_cast<double>(model.num_query_groups * model.kv_channels);
+  const double gate = model.attention_output_gate ? q : 0;
+  return {.gemms = weight_flops(batch.tokens, h * (q + 2 * kv + gate) + q * h),
+          .products = attention_flops(scenario, batch, 2 * q, window)};
 }
 
 }  // namespace pipeledger

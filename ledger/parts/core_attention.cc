@@ -161,7 +161,7 @@ TensorId flash(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& a
   if (!copies) node.saved.push_back(context);
   // The row sums of dO * O.
   node.backward_workspace += shape.b * attention.heads * shape.s * kFp32;
-  const double seen = shape.seen();
+  const double seen = shape.seen(attention.window);
   const std::int64_t inputs = n.q + n.k + n.v;
   node.forward_kernels = {{.name = "core_attention",
                            .flops = Flops(seen * n.flops),

@@ -29,6 +29,20 @@ TensorId dropped(Tape& tape, TensorId looked_up) {
   return out;
 }
 
+void construct_embedding(Tape& tape) {
+  const Model& model = tape.scenario.model;
+  tape.weight({.module = "embedding.word_embeddings",
+               .name = "weight",
+               .numel = tape.shape.local_vocab * tape.shape.h,
+               .tensor_parallel = true,
+               .role = ParameterRole::embedding});
+  if (!model.learned_position_embeddings) return;
+  tape.weight({.module = "embedding.position_embeddings",
+               .name = "weight",
+               .numel = model.max_position_embeddings * tape.shape.h,
+               .role = ParameterRole::matrix});
+}
+
 }  // namespace
 
 TensorId token_embedding(Tape& tape) {
@@ -66,8 +80,11 @@ TensorId token_embedding(Tape& tape) {
   return out;
 }
 
-Tape embedding_tape(const Scenario& scenario) {
-  Tape tape(scenario, shape_of(scenario));
+Tape embedding_tape(const Scenario& scenario, Takes takes) {
+  Tape tape(scenario, shape_of(scenario), takes);
+  construct_embedding(tape);
+  if (!tape.takes_nodes()) return tape;
+
   const TensorId looked_up = token_embedding(tape);
   tape.output = scenario.model.hidden_dropout > 0 ? dropped(tape, looked_up) : looked_up;
   if (tape.is_frozen) tape.drop_gradients();

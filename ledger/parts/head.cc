@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t kFp32 = 4;
 constexpr std::int64_t kIndex = 8;
-constexpr LinearNames kOutput = {"output_layer", "output_layer.dgrad", "output_layer.wgrad"};
+constexpr LinearNames kOutput = {"output_layer", "output_layer", "output_layer.dgrad",
+                                 "output_layer.wgrad"};
 
 // Bytes that pass memory for an fp32 logit in Megatron's unfused vocab-parallel cross entropy:
 // maximum 4, subtract 8, exp 8, sum 4, divide 8; backward scales in place, 8. Fused, maximum and
@@ -61,7 +62,8 @@ Linear output_linear(const Shape& shape) {
           .in = shape.h,
           .out = shape.local_vocab,
           .fp8 = false,
-          .is_native = true};
+          .is_native = true,
+          .is_vocabulary = true};
 }
 
 void output_layer(Tape& tape, TensorId input, TensorId logits) {
@@ -182,12 +184,25 @@ void loss(Tape& tape, TensorId input) {
   }
 }
 
-TensorId final_norm(Tape& tape, TensorId input, TensorName output) {
-  return norm(tape, {"final_layernorm", "final_layernorm.backward"}, input, output);
+Norm final_norm(const Tape& tape, std::string_view module) {
+  return {.module = module,
+          .forward = "final_layernorm",
+          .backward = "final_layernorm.backward",
+          .width = tape.shape.h};
 }
+
+void construct_final_norm(Tape& tape) {
+  construct(tape, final_norm(tape, "decoder.final_layernorm"));
+}
+
+void construct_output_layer(Tape& tape) { construct(tape, output_linear(tape.shape)); }
 
 Tape head_tape(const Scenario& scenario) {
   Tape tape(scenario, shape_of(scenario));
+  construct_final_norm(tape);
+  const bool is_tied_here = !scenario.model.untie_embeddings_and_output_weights &&
+                            scenario.parallel.pipeline_model_parallel_size == 1;
+  if (!is_tied_here) construct_output_layer(tape);
   if (scenario.model.mtp_num_layers > 0) {
     // The MTP layers keep it already.
     tape.input = tape.hidden("output_layer", "input");
@@ -196,7 +211,8 @@ Tape head_tape(const Scenario& scenario) {
     return tape;
   }
   tape.input = tape.stream("final_layernorm", "input");
-  loss(tape, final_norm(tape, tape.input, {"output_layer", "input"}));
+  const Norm last = final_norm(tape, "decoder.final_layernorm");
+  loss(tape, norm(tape, last, tape.input, {"output_layer", "input"}));
   return tape;
 }
 

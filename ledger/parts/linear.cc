@@ -11,6 +11,15 @@ bool is_fp8(const Tape& tape, const Linear& layer) {
   return layer.fp8 && tape.scenario.train.fp8.has_value();
 }
 
+ParameterRole role_of(const Tape& tape, const Linear& layer) {
+  if (layer.is_vocabulary) return ParameterRole::embedding;
+  return layer.fp8 && tape.has_fp8 ? ParameterRole::linear : ParameterRole::matrix;
+}
+
+bool is_experts(const Linear& layer) {
+  return layer.mode == LinearMode::expert_column || layer.mode == LinearMode::expert_row;
+}
+
 /// The 8-bit copy of a linear layer's input, and its scales where a recipe keeps them by block.
 void quantize(Tape& tape, const Linear& layer, TensorIds& saved, TensorIds& outputs) {
   const Cut cut = layer.mode == LinearMode::row ? Cut::tensor_parallel : tape.region();
@@ -67,6 +76,30 @@ LinearKernels kernels(const Tape& tape, const Linear& layer) {
 
 }  // namespace
 
+void construct(Tape& tape, const Linear& layer, int expert) {
+  const std::int64_t out = layer.weight_out > 0 ? layer.weight_out : layer.out;
+  const bool is_of_experts = is_experts(layer);
+  // A module that holds all local experts numbers their weights.
+  const bool is_grouped = is_of_experts && layer.names.module.find('{') == std::string_view::npos;
+  Weight weight{.module = layer.names.module,
+                .name = is_grouped ? "weight{}" : "weight",
+                .numel = out * layer.in,
+                .columns = layer.adds_gradient ? layer.in : 0,
+                .tensor_parallel = layer.mode != LinearMode::replicated,
+                .expert = is_of_experts,
+                .role = role_of(tape, layer),
+                .number = expert};
+  tape.weight(weight);
+  if (!layer.has_bias) return;
+  weight.name = is_grouped ? "bias{}" : "bias";
+  weight.numel = out;
+  weight.columns = 0;
+  weight.tensor_parallel =
+      layer.mode == LinearMode::column || layer.mode == LinearMode::expert_column;
+  weight.role = ParameterRole::vector;
+  tape.weight(weight);
+}
+
 double gemm_flops(std::int64_t m, std::int64_t n, std::int64_t k) {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
@@ -101,7 +134,8 @@ void linear(Tape& tape, const Linear& layer, TensorId input, TensorId output) {
   if (trained && !tape.scenario.train.gradient_accumulation_fusion) {
     node.weight_workspace += layer.num_gemms * layer.in * layer.out * tape.shape.element;
   }
-  const bool cut = layer.mode != LinearMode::replicated && tape.shape.t > 1;
+  const bool is_cut = layer.mode == LinearMode::column || layer.mode == LinearMode::row;
+  const bool cut = is_cut && tape.shape.t > 1;
   const std::int64_t whole_in = layer.rows * layer.in;
   const std::int64_t whole_out = layer.rows * layer.out;
   const std::int64_t e = tape.shape.element;

@@ -1,15 +1,41 @@
-// The dense MLP, and what a decoder layer is made of.
+// The dense MLP (Megatron's MLP), and the activation that experts share with it.
+#include "ledger/flops.h"
 #include "ledger/parts/parts.h"
 
 namespace pipeledger {
 namespace {
 
-constexpr LinearNames kFc1 = {"linear_fc1", "linear_fc1.dgrad", "linear_fc1.wgrad"};
-constexpr LinearNames kFc2 = {"linear_fc2", "linear_fc2.dgrad", "linear_fc2.wgrad"};
+constexpr LinearNames kFc1 = {"mlp.linear_fc1", "linear_fc1", "linear_fc1.dgrad",
+                              "linear_fc1.wgrad"};
+constexpr LinearNames kFc2 = {"mlp.linear_fc2", "linear_fc2", "linear_fc2.dgrad",
+                              "linear_fc2.wgrad"};
 
-}  // namespace
+struct Modules {
+  Norm norm;
+  Linear fc1, fc2;
+};
 
-namespace {
+Modules modules_of(const Scenario& scenario, const Shape& shape) {
+  const bool fused = fuses_norms(scenario);
+  const bool has_bias = scenario.model.add_bias_linear;
+  return {.norm = {.module = fused ? kFc1.module : "pre_mlp_layernorm",
+                   .forward = "pre_mlp_layernorm",
+                   .backward = "pre_mlp_layernorm.backward",
+                   .width = shape.h,
+                   .is_fused = fused},
+          .fc1 = {.names = kFc1,
+                  .mode = LinearMode::column,
+                  .rows = shape.tokens(),
+                  .in = shape.h,
+                  .out = shape.local_fc1(),
+                  .has_bias = has_bias},
+          .fc2 = {.names = kFc2,
+                  .mode = LinearMode::row,
+                  .rows = shape.tokens(),
+                  .in = shape.local_f,
+                  .out = shape.h,
+                  .has_bias = has_bias}};
+}
 
 /// One kernel, which weights by the probabilities too.
 void fused_activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input,
@@ -79,30 +105,23 @@ void activation(Tape& tape, std::int64_t rows, std::int64_t f, TensorId input, T
   weight_by(tape, rows, f, probs, active, output);
 }
 
-TensorId mlp(Tape& tape, TensorId input) {
+TensorId DenseMlp::record(Tape& tape, TensorId input) const {
   const Shape& shape = tape.shape;
-  const TensorId normed = norm(tape, {"pre_mlp_layernorm", "pre_mlp_layernorm.backward"}, input,
-                               {"linear_fc1", "input"});
+  const Modules modules = modules_of(tape.scenario, shape);
+  construct(tape, modules.norm);
+  construct(tape, modules.fc1);
+  construct(tape, modules.fc2);
+  if (!tape.takes_nodes()) return input;
+
+  const TensorId normed = norm(tape, modules.norm, input, {"linear_fc1", "input"});
   const int first = tape.num_nodes();
   tape.module(OffloadModule::mlp_norm, first - 1, first - 1);
   const TensorId wide = tape.inner("activation", "input", shape.local_fc1());
-  linear(tape,
-         {.names = kFc1,
-          .mode = LinearMode::column,
-          .rows = shape.tokens(),
-          .in = shape.h,
-          .out = shape.local_fc1()},
-         normed, wide);
+  linear(tape, modules.fc1, normed, wide);
   const TensorId narrow = tape.inner("linear_fc2", "input", shape.local_f);
   activation(tape, shape.tokens(), shape.local_f, wide, narrow);
   const TensorId out = tape.hidden("mlp", "output");
-  linear(tape,
-         {.names = kFc2,
-          .mode = LinearMode::row,
-          .rows = shape.tokens(),
-          .in = shape.local_f,
-          .out = shape.h},
-         narrow, out);
+  linear(tape, modules.fc2, narrow, out);
   const int last = tape.num_nodes() - 1;
   if (tape.scenario.train.recomputes(RecomputeModule::mlp)) {
     tape.recompute(first, last, last, false);
@@ -111,25 +130,12 @@ TensorId mlp(Tape& tape, TensorId input) {
                   {"mlp", "sum"});
 }
 
-TensorId decoder_layer(Tape& tape, LayerKind kind, TensorId input) {
-  const TensorId middle =
-      tape.scenario.model.mla ? latent_attention(tape, input) : attention(tape, input);
-  return kind == LayerKind::moe ? experts(tape, middle) : mlp(tape, middle);
-}
-
-Tape layer_tape(const Scenario& scenario, const LayerTraits& traits) {
-  // Transformer Engine's layer-wise offloading leaves what is smaller on the GPU (cpu_offload.py).
-  constexpr std::int64_t kSmallest = 256 * 1024;
-  Shape shape = shape_of(scenario);
-  if (traits.has_window) shape.window = scenario.model.window_size;
-  Tape tape(scenario, shape);
-  tape.offloads = traits.offloads;
-  tape.input = tape.stream("input_layernorm", "input");
-  tape.output = decoder_layer(tape, traits.kind, tape.input);
-  if (traits.offloads && scenario.train.cpu_offloading_num_layers > 0) {
-    tape.offload(0, tape.num_nodes() - 1, kSmallest);
-  }
-  return tape;
+BlockFlops DenseMlp::flops(const Scenario& scenario, const Batch& batch) const {
+  const Model& model = scenario.model;
+  const double matrices = model.swiglu ? 3 : 2;
+  const auto h = static_cast<double>(model.hidden_size);
+  return {.gemms = weight_flops(batch.tokens,
+                                matrices * h * static_cast<double>(model.ffn_hidden_size))};
 }
 
 }  // namespace pipeledger

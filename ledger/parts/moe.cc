@@ -2,6 +2,7 @@
 // (Megatron's MoELayer, token_dispatcher.py).
 #include <cmath>
 
+#include "ledger/flops.h"
 #include "ledger/parts/parts.h"
 
 namespace pipeledger {
@@ -10,18 +11,27 @@ namespace {
 constexpr std::int64_t kFp32 = 4;
 constexpr std::int64_t kIndex = 8;
 
-constexpr LinearNames kRouter = {"router", "router.dgrad", "router.wgrad"};
-constexpr LinearNames kLatentDown = {"fc1_latent_proj", "fc1_latent_proj.dgrad",
-                                     "fc1_latent_proj.wgrad"};
-constexpr LinearNames kLatentUp = {"fc2_latent_proj", "fc2_latent_proj.dgrad",
-                                   "fc2_latent_proj.wgrad"};
-constexpr LinearNames kFc1 = {"experts.linear_fc1", "experts.linear_fc1.dgrad",
-                              "experts.linear_fc1.wgrad"};
-constexpr LinearNames kFc2 = {"experts.linear_fc2", "experts.linear_fc2.dgrad",
-                              "experts.linear_fc2.wgrad"};
-constexpr LinearNames kSharedFc1 = {"shared_experts.linear_fc1", "shared_experts.linear_fc1.dgrad",
+constexpr Norm kNorm = {.module = "pre_mlp_layernorm",
+                        .forward = "pre_mlp_layernorm",
+                        .backward = "pre_mlp_layernorm.backward"};
+constexpr LinearNames kRouter = {"mlp.router", "router", "router.dgrad", "router.wgrad"};
+constexpr LinearNames kLatentDown = {"mlp.fc1_latent_proj", "fc1_latent_proj",
+                                     "fc1_latent_proj.dgrad", "fc1_latent_proj.wgrad"};
+constexpr LinearNames kLatentUp = {"mlp.fc2_latent_proj", "fc2_latent_proj",
+                                   "fc2_latent_proj.dgrad", "fc2_latent_proj.wgrad"};
+// Grouped, one module holds the first matrices of all local experts and another the second ones;
+// else each expert is an MLP of its own.
+constexpr LinearNames kFc1 = {"mlp.experts.linear_fc1", "experts.linear_fc1",
+                              "experts.linear_fc1.dgrad", "experts.linear_fc1.wgrad"};
+constexpr LinearNames kFc2 = {"mlp.experts.linear_fc2", "experts.linear_fc2",
+                              "experts.linear_fc2.dgrad", "experts.linear_fc2.wgrad"};
+constexpr std::string_view kLocalFc1 = "mlp.experts.local_experts.{}.linear_fc1";
+constexpr std::string_view kLocalFc2 = "mlp.experts.local_experts.{}.linear_fc2";
+constexpr LinearNames kSharedFc1 = {"mlp.shared_experts.linear_fc1", "shared_experts.linear_fc1",
+                                    "shared_experts.linear_fc1.dgrad",
                                     "shared_experts.linear_fc1.wgrad"};
-constexpr LinearNames kSharedFc2 = {"shared_experts.linear_fc2", "shared_experts.linear_fc2.dgrad",
+constexpr LinearNames kSharedFc2 = {"mlp.shared_experts.linear_fc2", "shared_experts.linear_fc2",
+                                    "shared_experts.linear_fc2.dgrad",
                                     "shared_experts.linear_fc2.wgrad"};
 
 /// Who holds what of the experts, and how many tokens come to a rank.
@@ -70,6 +80,99 @@ Grid grid_of(const Tape& tape) {
   return grid;
 }
 
+struct Modules {
+  Norm norm = kNorm;
+  Linear router;
+  Linear latent_down, latent_up;  // where experts work in another width
+  Linear fc1, fc2;                // of the local experts
+  Linear shared_fc1, shared_fc2;  // where there are shared experts
+};
+
+Modules modules_of(const Scenario& scenario, const Shape& shape, const Grid& grid) {
+  const bool has_bias = scenario.model.add_bias_linear;
+  const bool grouped = scenario.train.moe_grouped_gemm;
+  const std::int64_t shared_f = scenario.model.moe->shared_expert_intermediate_size / shape.t;
+  Modules modules{.router = {.names = kRouter,
+                             .rows = grid.tokens,
+                             .in = shape.h,
+                             .out = grid.num_experts,
+                             .has_bias = has_bias,
+                             .fp8 = false,
+                             .adds_gradient = false},
+                  .latent_down = {.names = kLatentDown,
+                                  .rows = grid.tokens,
+                                  .in = shape.h,
+                                  .out = grid.width,
+                                  .has_bias = has_bias},
+                  .latent_up = {.names = kLatentUp,
+                                .rows = grid.tokens,
+                                .in = grid.width,
+                                .out = shape.h,
+                                .has_bias = has_bias},
+                  .fc1 = {.names = kFc1,
+                          .mode = LinearMode::expert_column,
+                          .rows = grid.routed,
+                          .in = grid.width,
+                          .out = shape.gate * grid.f,
+                          .num_gemms = grid.num_local,
+                          .has_bias = has_bias},
+                  .fc2 = {.names = kFc2,
+                          .mode = LinearMode::expert_row,
+                          .rows = grid.routed,
+                          .in = grid.f,
+                          .out = grid.width,
+                          .num_gemms = grid.num_local,
+                          .has_bias = has_bias},
+                  .shared_fc1 = {.names = kSharedFc1,
+                                 .mode = LinearMode::column,
+                                 .rows = shape.tokens(),
+                                 .in = shape.h,
+                                 .out = shape.gate * shared_f},
+                  .shared_fc2 = {.names = kSharedFc2,
+                                 .mode = LinearMode::row,
+                                 .rows = shape.tokens(),
+                                 .in = shared_f,
+                                 .out = shape.h}};
+  modules.norm.width = shape.h;
+  if (!grouped) {
+    modules.fc1.names.module = kLocalFc1;
+    modules.fc2.names.module = kLocalFc2;
+  }
+  return modules;
+}
+
+void construct_experts(Tape& tape, const Modules& modules, int num_local) {
+  const bool grouped = tape.scenario.train.moe_grouped_gemm;
+  for (int i = 0; i < num_local; ++i) {
+    construct(tape, modules.fc1, i);
+    if (!grouped) construct(tape, modules.fc2, i);
+  }
+  for (int i = 0; grouped && i < num_local; ++i) construct(tape, modules.fc2, i);
+}
+
+void construct(Tape& tape, const Modules& modules, const Grid& grid) {
+  const MixtureOfExperts& moe = *tape.scenario.model.moe;
+  construct(tape, modules.norm);
+  construct(tape, modules.router);
+  // The bias that balances each expert's load, and its count of tokens: fp32 beside the
+  // parameters, on every rank (TopKRouter).
+  if (moe.router_enable_expert_bias) tape.buffer(2 * kFp32 * grid.num_experts);
+  if (moe.latent_size > 0) {
+    construct(tape, modules.latent_down);
+    construct(tape, modules.latent_up);
+  }
+  construct_experts(tape, modules, static_cast<int>(grid.num_local));
+  if (moe.shared_expert_intermediate_size == 0) return;
+  if (moe.shared_expert_gate) {
+    tape.weight({.module = "mlp.shared_experts",
+                 .name = "gate_weight",
+                 .numel = tape.shape.h,
+                 .role = ParameterRole::matrix});
+  }
+  construct(tape, modules.shared_fc1);
+  construct(tape, modules.shared_fc2);
+}
+
 TensorId rows(Tape& tape, std::string_view module, std::string_view name, std::int64_t n,
               std::int64_t width) {
   return tape.tensor(module, name, {n, width}, tape.shape.element, Cut::none);
@@ -88,16 +191,10 @@ void move(std::vector<StepCollective>& list, Collective kind, CommGroup group, s
 
 /// The tokens' experts and their weights: logits, scores and probabilities in fp32, the map as
 /// one byte an expert, and the scores again for the balancing loss.
-TensorId router(Tape& tape, const Grid& grid, TensorId input) {
+TensorId router(Tape& tape, const Grid& grid, const Linear& gating, TensorId input) {
   const std::int64_t all = grid.tokens * grid.num_experts;
   const TensorId logits = per_token(tape, "router", "logits", grid.tokens, grid.num_experts, kFp32);
-  linear(tape,
-         {.names = kRouter,
-          .rows = grid.tokens,
-          .in = tape.shape.h,
-          .out = grid.num_experts,
-          .fp8 = false},
-         input, logits);
+  linear(tape, gating, input, logits);
   const TensorId scores = per_token(tape, "router", "scores", grid.tokens, grid.num_experts, kFp32);
   const TensorId probs = per_token(tape, "router", "probs", grid.tokens, grid.num_experts, kFp32);
   const TensorId balance =
@@ -162,29 +259,17 @@ TensorId sorted(Tape& tape, const Grid& grid, std::int64_t n, TensorId tokens, T
 }
 
 /// fc1, activation weighted by the probabilities, fc2, over the tokens that came.
-TensorId grouped_mlp(Tape& tape, const Grid& grid, const Routed& routed) {
+TensorId grouped_mlp(Tape& tape, const Grid& grid, const Modules& modules, const Routed& routed) {
   const Shape& shape = tape.shape;
   const TensorId wide = rows(tape, "experts.activation", "input", grid.routed, shape.gate * grid.f);
-  linear(tape,
-         {.names = kFc1,
-          .rows = grid.routed,
-          .in = grid.width,
-          .out = shape.gate * grid.f,
-          .num_gemms = grid.num_local},
-         routed.tokens, wide);
+  linear(tape, modules.fc1, routed.tokens, wide);
   const int act = tape.num_nodes();
   tape.module(OffloadModule::expert_fc1, act - 1, act - 1);
   const TensorId narrow = rows(tape, "experts.linear_fc2", "input", grid.routed, grid.f);
   activation(tape, grid.routed, grid.f, wide, narrow, routed.probs);
   const int act_end = tape.num_nodes() - 1;
   const TensorId out = rows(tape, "combine", "input", grid.routed, grid.width);
-  linear(tape,
-         {.names = kFc2,
-          .rows = grid.routed,
-          .in = grid.f,
-          .out = grid.width,
-          .num_gemms = grid.num_local},
-         narrow, out);
+  linear(tape, modules.fc2, narrow, out);
   // One expert after the other: their outputs are there as they are joined.
   if (!tape.scenario.train.moe_grouped_gemm)
     tape.node(act_end + 1).forward_workspace += grid.routed * grid.width * shape.element;
@@ -196,7 +281,8 @@ TensorId grouped_mlp(Tape& tape, const Grid& grid, const Routed& routed) {
 }
 
 /// Permute, all-to-all, gather over the expert-tensor group, sort; and back.
-TensorId all_to_all_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorId probs) {
+TensorId all_to_all_experts(Tape& tape, const Grid& grid, const Modules& modules, TensorId tokens,
+                            TensorId probs) {
   using enum Collective;
   const std::int64_t e = tape.shape.element;
   const bool sorts = grid.num_local > 1;
@@ -222,7 +308,7 @@ TensorId all_to_all_experts(Tape& tape, const Grid& grid, TensorId tokens, Tenso
   if (sorts) {
     routed.tokens = sorted(tape, grid, grid.routed, routed.tokens, {"experts.linear_fc1", "input"});
   }
-  TensorId out = grouped_mlp(tape, grid, routed);
+  TensorId out = grouped_mlp(tape, grid, modules, routed);
   if (sorts) out = sorted(tape, grid, grid.routed, out, {"combine", "sorted"});
   const TensorId back = rows(tape, "unpermute", "input", grid.permuted, grid.width);
   TapeNode combine{.name = "combine", .inputs = {out}, .outputs = {back}};
@@ -239,7 +325,8 @@ TensorId all_to_all_experts(Tape& tape, const Grid& grid, TensorId tokens, Tenso
 }
 
 /// Every rank of the expert group gets all tokens, and keeps those of its experts.
-TensorId gathered_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorId probs) {
+TensorId gathered_experts(Tape& tape, const Grid& grid, const Modules& modules, TensorId tokens,
+                          TensorId probs) {
   using enum Collective;
   const std::int64_t group = grid.ep * grid.etp;
   const std::int64_t all = grid.tokens * group;
@@ -260,7 +347,8 @@ TensorId gathered_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorI
   }
   const Routed routed =
       permute(tape, grid, all, grid.routed, whole, whole_probs, {"experts.linear_fc1", "input"});
-  const TensorId out = unpermute(tape, grid, grid.routed, all, grouped_mlp(tape, grid, routed));
+  const TensorId out =
+      unpermute(tape, grid, grid.routed, all, grouped_mlp(tape, grid, modules, routed));
   if (group == 1) return out;
   const TensorId mine = rows(tape, "combine", "output", grid.tokens, grid.width);
   TapeNode scatter{.name = "combine", .inputs = {out}, .outputs = {mine}};
@@ -273,7 +361,8 @@ TensorId gathered_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorI
 
 /// DeepEP: a token goes once to each rank that holds experts of it, is copied there, and what
 /// its experts made is summed before it goes back.
-TensorId flex_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorId probs) {
+TensorId flex_experts(Tape& tape, const Grid& grid, const Modules& modules, TensorId tokens,
+                      TensorId probs) {
   const std::int64_t group = grid.ep * grid.etp;
   // With experts chosen evenly, a token misses a rank with probability (1 - 1/ep)^topk.
   const double reached =
@@ -296,7 +385,7 @@ TensorId flex_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorId pr
   const Routed routed =
       permute(tape, grid, received, grid.routed, here, here_probs, {"experts.linear_fc1", "input"});
   const TensorId sum =
-      unpermute(tape, grid, grid.routed, received, grouped_mlp(tape, grid, routed));
+      unpermute(tape, grid, grid.routed, received, grouped_mlp(tape, grid, modules, routed));
   const TensorId mine = rows(tape, "combine", "output", grid.tokens, grid.width);
   combine.inputs = {sum};
   combine.outputs = {mine};
@@ -305,29 +394,17 @@ TensorId flex_experts(Tape& tape, const Grid& grid, TensorId tokens, TensorId pr
 }
 
 /// Experts that see every token, tensor-parallel as a dense MLP; optionally behind a gate.
-TensorId shared_experts(Tape& tape, TensorId input) {
+TensorId shared_experts(Tape& tape, const Modules& modules, TensorId input) {
   const Shape& shape = tape.shape;
   const MixtureOfExperts& moe = *tape.scenario.model.moe;
-  const std::int64_t f = moe.shared_expert_intermediate_size / shape.t;
+  const std::int64_t f = modules.shared_fc2.in;
   const int first = tape.num_nodes();
-  const TensorId wide = tape.inner("shared_experts.activation", "input", shape.gate * f);
-  linear(tape,
-         {.names = kSharedFc1,
-          .mode = LinearMode::column,
-          .rows = shape.tokens(),
-          .in = shape.h,
-          .out = shape.gate * f},
-         input, wide);
+  const TensorId wide = tape.inner("shared_experts.activation", "input", modules.shared_fc1.out);
+  linear(tape, modules.shared_fc1, input, wide);
   const TensorId narrow = tape.inner("shared_experts.linear_fc2", "input", f);
   activation(tape, shape.tokens(), f, wide, narrow);
   TensorId out = tape.hidden("shared_experts", "output");
-  linear(tape,
-         {.names = kSharedFc2,
-          .mode = LinearMode::row,
-          .rows = shape.tokens(),
-          .in = f,
-          .out = shape.h},
-         narrow, out);
+  linear(tape, modules.shared_fc2, narrow, out);
   if (moe.shared_expert_gate) {
     const TensorId gated = tape.hidden("shared_experts", "gated");
     const TensorId score =
@@ -348,47 +425,49 @@ TensorId shared_experts(Tape& tape, TensorId input) {
   return out;
 }
 
-TensorId routed_experts(Tape& tape, const Grid& grid, TensorId input, TensorId probs) {
+TensorId routed_experts(Tape& tape, const Grid& grid, const Modules& modules, TensorId input,
+                        TensorId probs) {
   TensorId tokens = input;
   const bool latent = tape.scenario.model.moe->latent_size > 0;
   if (latent) {
     tokens = tape.hidden("dispatch", "latent", grid.width);
-    linear(tape, {.names = kLatentDown, .rows = grid.tokens, .in = tape.shape.h, .out = grid.width},
-           input, tokens);
+    linear(tape, modules.latent_down, input, tokens);
   }
   TensorId out = -1;
   switch (tape.scenario.train.moe_token_dispatcher_type) {
     case MoeTokenDispatcherType::allgather:
-      out = gathered_experts(tape, grid, tokens, probs);
+      out = gathered_experts(tape, grid, modules, tokens, probs);
       break;
     case MoeTokenDispatcherType::alltoall:
-      out = all_to_all_experts(tape, grid, tokens, probs);
+      out = all_to_all_experts(tape, grid, modules, tokens, probs);
       break;
     case MoeTokenDispatcherType::flex:
-      out = flex_experts(tape, grid, tokens, probs);
+      out = flex_experts(tape, grid, modules, tokens, probs);
       break;
   }
   if (!latent) return out;
   const TensorId wide = tape.hidden("experts", "output");
-  linear(tape, {.names = kLatentUp, .rows = grid.tokens, .in = grid.width, .out = tape.shape.h},
-         out, wide);
+  linear(tape, modules.latent_up, out, wide);
   return wide;
 }
 
 }  // namespace
 
-TensorId experts(Tape& tape, TensorId input) {
-  const Train& train = tape.scenario.train;
+TensorId Experts::record(Tape& tape, TensorId input) const {
   const Grid grid = grid_of(tape);
+  const Modules modules = modules_of(tape.scenario, tape.shape, grid);
+  construct(tape, modules, grid);
+  if (!tape.takes_nodes()) return input;
+
+  const Train& train = tape.scenario.train;
   const int norm_node = tape.num_nodes();
-  const TensorId normed =
-      norm(tape, {"pre_mlp_layernorm", "pre_mlp_layernorm.backward"}, input, {"router", "input"});
+  const TensorId normed = norm(tape, modules.norm, input, {"router", "input"});
   const int first = tape.num_nodes();
   tape.module(OffloadModule::mlp_norm, norm_node, norm_node);
   const bool shares = tape.scenario.model.moe->shared_expert_intermediate_size > 0;
-  const TensorId shared = shares ? shared_experts(tape, normed) : -1;
-  const TensorId probs = router(tape, grid, normed);
-  TensorId out = routed_experts(tape, grid, normed, probs);
+  const TensorId shared = shares ? shared_experts(tape, modules, normed) : -1;
+  const TensorId probs = router(tape, grid, modules.router, normed);
+  TensorId out = routed_experts(tape, grid, modules, normed, probs);
   if (shares) {
     const TensorId sum = tape.hidden("mlp", "output");
     tape.add(
@@ -407,6 +486,19 @@ TensorId experts(Tape& tape, TensorId input) {
   }
   return residual(tape, {"mlp", "mlp.residual", "mlp.residual.backward"}, out, input,
                   {"mlp", "sum"});
+}
+
+BlockFlops Experts::flops(const Scenario& scenario, const Batch& batch) const {
+  const Model& model = scenario.model;
+  const MixtureOfExperts& moe = *model.moe;
+  const auto h = static_cast<double>(model.hidden_size);
+  const double matrices = model.swiglu ? 3 : 2;
+  const auto latent_size = static_cast<double>(moe.latent_size);
+  const double width = moe.latent_size > 0 ? latent_size : h;
+  const double weights =
+      matrices * width * static_cast<double>(moe.ffn_hidden_size) * moe.router_topk +
+      2 * h * latent_size + matrices * h * static_cast<double>(moe.shared_expert_intermediate_size);
+  return {.gemms = weight_flops(batch.tokens, weights)};
 }
 
 }  // namespace pipeledger

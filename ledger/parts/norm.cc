@@ -21,31 +21,45 @@ TensorId cast(Tape& tape, TensorId branch, std::string_view name) {
   return copy;
 }
 
+bool is_layer_norm(const Tape& tape, const Norm& norm) {
+  return norm.normalization.value_or(tape.scenario.model.normalization) == Normalization::LayerNorm;
+}
+
 }  // namespace
 
-TensorId norm(Tape& tape, const NormNames& names, TensorId input, TensorName output,
-              std::int64_t heads) {
+bool fuses_norms(const Scenario& scenario) {
+  return scenario.train.transformer_impl == TransformerImpl::transformer_engine;
+}
+
+void construct(Tape& tape, const Norm& norm) {
+  const std::string_view weight = norm.is_fused ? "layer_norm_weight" : "weight";
+  const std::string_view bias = norm.is_fused ? "layer_norm_bias" : "bias";
+  tape.weight({.module = norm.module, .name = weight, .numel = norm.width});
+  if (is_layer_norm(tape, norm))
+    tape.weight({.module = norm.module, .name = bias, .numel = norm.width});
+}
+
+TensorId norm(Tape& tape, const Norm& norm, TensorId input, TensorName output, std::int64_t heads) {
   const TapeTensor x = tape.at(input);
   const std::int64_t elements = x.numel();
   // RMSNorm keeps 1/rms of a row, LayerNorm mean and 1/std.
-  const std::int64_t per_row =
-      tape.scenario.model.normalization == Normalization::LayerNorm ? 2 : 1;
+  const std::int64_t per_row = is_layer_norm(tape, norm) ? 2 : 1;
   const std::int64_t rows = x.shape[0], b = x.shape[1];
   const TensorId statistics = tape.statistic(
-      heads == 1 && per_row == 1 ? tape.tensor(names.module, "statistics", {rows, b}, kFp32, x.cut)
-      : per_row == 1 ? tape.tensor(names.module, "statistics", {rows, b, heads}, kFp32, x.cut)
-      : heads == 1   ? tape.tensor(names.module, "statistics", {rows, b, 2}, kFp32, x.cut)
-                     : tape.tensor(names.module, "statistics", {rows, b, heads, 2}, kFp32, x.cut));
+      heads == 1 && per_row == 1 ? tape.tensor(norm.forward, "statistics", {rows, b}, kFp32, x.cut)
+      : per_row == 1 ? tape.tensor(norm.forward, "statistics", {rows, b, heads}, kFp32, x.cut)
+      : heads == 1   ? tape.tensor(norm.forward, "statistics", {rows, b, 2}, kFp32, x.cut)
+                     : tape.tensor(norm.forward, "statistics", {rows, b, heads, 2}, kFp32, x.cut));
   const TensorId normed = tape.like(input, output.module, output.name);
   tape.set_element_bytes(normed, tape.shape.element);
   const std::int64_t read = elements * x.element_bytes;
   const std::int64_t written = elements * tape.shape.element;
-  tape.add({.name = names.module,
+  tape.add({.name = norm.forward,
             .inputs = {input},
             .outputs = {normed, statistics},
             .saved = {input, statistics},
-            .forward_kernels = {{.name = names.module, .bytes = Bytes(read + written)}},
-            .backward_kernels = {{.name = names.backward, .bytes = Bytes(2 * read + written)}}});
+            .forward_kernels = {{.name = norm.forward, .bytes = Bytes(read + written)}},
+            .backward_kernels = {{.name = norm.backward, .bytes = Bytes(2 * read + written)}}});
   return normed;
 }
 

@@ -19,6 +19,24 @@ Live& Live::operator+=(const Live& other) {
   return *this;
 }
 
+void Tape::weight(Weight weight) {
+  weight.frozen = is_frozen;
+  weight.scope = scope;
+  weights_.push_back(weight);
+}
+
+std::int64_t Tape::num_parameters() const {
+  std::int64_t numel = 0;
+  for (const Weight& weight : weights_) numel += weight.numel;
+  return numel;
+}
+
+std::int64_t Tape::num_trained_parameters() const {
+  std::int64_t numel = 0;
+  for (const Weight& weight : weights_) numel += weight.frozen ? 0 : weight.numel;
+  return numel;
+}
+
 TensorId Tape::tensor(std::string_view module, std::string_view name,
                       std::initializer_list<std::int64_t> dimensions, std::int64_t element_bytes,
                       Cut cut) {

@@ -1,6 +1,7 @@
-// A part of the model as autograd records it: nodes in the order of the forward, each with the
-// tensors it reads, makes and keeps for backward. From that one list follow the tensors that stay,
-// the peaks inside forward and backward, and what runs.
+// A part of the model, written down once: its weights, in the order in which Megatron constructs
+// their modules, and what autograd records of it: nodes in the order of the forward, each with the
+// tensors it reads, makes and keeps for backward. From that one list follow parameters, the tensors
+// that stay, the peaks inside forward and backward, and what runs.
 //
 // What is played is PyTorch's engine: a tensor lives until its last reader has run, or, kept, until
 // the backward of the node that kept it; backward visits the nodes in reverse, makes a gradient for
@@ -19,8 +20,6 @@
 #include "ledger/shape.h"
 
 namespace pipeledger {
-
-using TensorId = int;
 
 /// A few tensors, in place.
 class TensorIds {
@@ -95,13 +94,45 @@ struct Live {
   bool operator==(const Live&) const = default;
 };
 
+/// A parameter as one rank holds it. Its name in the part is that of its module and its own:
+/// "self_attention.linear_qkv", "weight"; "{}" in either stands for the local expert.
+struct Weight {
+  std::string_view module, name;
+  std::int64_t numel = 0;
+  std::int64_t columns = 0;  // of a matrix whose GEMMs add to its gradient's buffer; else 0
+  bool tensor_parallel = false;
+  bool expert = false;
+  bool frozen = false;
+  ParameterRole role = ParameterRole::vector;
+  int number = 0;          // of the expert
+  std::string_view scope;  // before the module: "mtp_model_layer." inside an MTP layer
+};
+
 class Tape {
  public:
-  Tape(const Scenario& of, const Shape& sizes)
-      : scenario(of), shape(sizes), is_frozen(of.model.freeze_language_model) {
+  /// What is asked for: weights alone are quick to list.
+  enum class Takes { all, weights };
+
+  Tape(const Scenario& of, const Shape& sizes, Takes takes = Takes::all)
+      : scenario(of), shape(sizes), is_frozen(of.model.freeze_language_model), takes_(takes) {
+    weights_.reserve(24);
+    if (!takes_nodes()) return;
     tensors_.reserve(64);
     nodes_.reserve(48);
   }
+
+  bool takes_nodes() const { return takes_ == Takes::all; }
+
+  /// A parameter; frozen if the tape is, and in its scope.
+  void weight(Weight weight);
+  /// Bytes beside the parameters, kept from step to step (torch's register_buffer).
+  void buffer(std::int64_t bytes) { buffer_bytes_ += bytes; }
+
+  const std::vector<Weight>& weights() const { return weights_; }
+  std::vector<Weight> take_weights() { return std::move(weights_); }
+  std::int64_t buffer_bytes() const { return buffer_bytes_; }
+  std::int64_t num_parameters() const;
+  std::int64_t num_trained_parameters() const;
 
   TensorId tensor(std::string_view module, std::string_view name,
                   std::initializer_list<std::int64_t> dimensions, std::int64_t element_bytes,
@@ -154,10 +185,12 @@ class Tape {
 
   const Scenario& scenario;
   const Shape shape;
-  TensorId input = -1;    // comes from the part before
-  TensorId output = -1;   // goes to the part behind; -1: none
-  bool offloads = false;  // the part is one whose modules go to host memory
-  bool is_frozen;         // the weights recorded from here on are not trained
+  TensorId input = -1;     // comes from the part before
+  TensorId output = -1;    // goes to the part behind; -1: none
+  bool offloads = false;   // the part is one whose modules go to host memory
+  bool is_frozen;          // the weights recorded from here on are not trained
+  bool has_fp8 = true;     // train.fp8 reaches its linear layers, as it does not in a vision tower
+  std::string_view scope;  // of the weights recorded from here on
 
  private:
   template <class Events>
@@ -182,6 +215,9 @@ class Tape {
   std::vector<Offloaded> offloaded_;
   std::vector<Held> held_;
   TensorIds losses_;
+  std::vector<Weight> weights_;
+  std::int64_t buffer_bytes_ = 0;
+  Takes takes_;
 };
 
 /// What a part's life comes to. Peaks count the part's own tensors alone: its input and output,

@@ -5,14 +5,16 @@
 namespace pipeledger {
 namespace {
 
-constexpr LinearNames kPatches = {"patch_embedding", "patch_embedding.dgrad",
+constexpr LinearNames kPatches = {"vision_model.conv1", "patch_embedding", "patch_embedding.dgrad",
                                   "patch_embedding.wgrad"};
-constexpr LinearNames kFc1 = {"vision_projection.linear_fc1", "vision_projection.linear_fc1.dgrad",
+constexpr LinearNames kFc1 = {"vision_projection.linear_fc1", "vision_projection.linear_fc1",
+                              "vision_projection.linear_fc1.dgrad",
                               "vision_projection.linear_fc1.wgrad"};
-constexpr LinearNames kFc2 = {"vision_projection.linear_fc2", "vision_projection.linear_fc2.dgrad",
+constexpr LinearNames kFc2 = {"vision_projection.linear_fc2", "vision_projection.linear_fc2",
+                              "vision_projection.linear_fc2.dgrad",
                               "vision_projection.linear_fc2.wgrad"};
-constexpr LinearNames kAffine = {"vision_projection", "vision_projection.dgrad",
-                                 "vision_projection.wgrad"};
+constexpr LinearNames kAffine = {"vision_projection", "vision_projection",
+                                 "vision_projection.dgrad", "vision_projection.wgrad"};
 constexpr std::int64_t kColours = 3;
 
 TensorId plain(Tape& tape, std::string_view module, std::string_view name, std::int64_t rows,
@@ -35,73 +37,91 @@ TensorId positioned(Tape& tape, TensorId patches, TensorName name) {
 /// A square of patches becomes one token, their widths side by side.
 struct Projection {
   std::int64_t tokens = 0;  // of an image
-  std::int64_t in = 0, f = 0, out = 0;
-  bool has_dgrad = true;  // something before the first linear layer is trained
+  std::int64_t out = 0;     // width of the language model
+  std::optional<Norm> norm;
+  Linear first;   // the only one of an affine projection
+  Linear second;  // of an MLP
 };
 
-Projection projection_of(const Scenario& scenario, std::int64_t t) {
+Projection projection_of(const Scenario& scenario, const Shape& shape) {
   const Model& model = scenario.model;
   const Vision& vision = *model.vision;
+  const bool is_affine = vision.projector_type == ProjectorType::affine;
   const bool has_trained_norm = vision.projector_normalization && !model.freeze_vision_projection;
-  return {.tokens = vision.num_tokens() / vision.num_images,
-          .in = vision.hidden_size * vision.spatial_merge_size * vision.spatial_merge_size,
-          .f = vision.projector_ffn_hidden_size / t,
-          .out = model.hidden_size,
-          .has_dgrad = !model.freeze_vision_model || has_trained_norm};
+  const std::int64_t tokens = vision.num_tokens() / vision.num_images;
+  const std::int64_t in =
+      vision.hidden_size * vision.spatial_merge_size * vision.spatial_merge_size;
+  const std::int64_t f = vision.projector_ffn_hidden_size / shape.t;
+  Projection made{.tokens = tokens,
+                  .out = model.hidden_size,
+                  .first = {.names = is_affine ? kAffine : kFc1,
+                            .mode = LinearMode::column,
+                            .rows = tokens * shape.b,
+                            .in = in,
+                            .out = is_affine ? model.hidden_size / shape.t : shape.gate * f,
+                            .has_bias = vision.projector_bias,
+                            .fp8 = false,
+                            // Something before it is trained.
+                            .has_dgrad = !model.freeze_vision_model || has_trained_norm},
+                  .second = {.names = kFc2,
+                             .mode = LinearMode::row,
+                             .rows = tokens * shape.b,
+                             .in = f,
+                             .out = model.hidden_size,
+                             .has_bias = vision.projector_bias,
+                             .fp8 = false}};
+  if (vision.projector_normalization)
+    made.norm = Norm{.module = kFc1.module,
+                     .forward = "vision_projection.layer_norm",
+                     .backward = "vision_projection.layer_norm.backward",
+                     .width = in,
+                     .is_fused = true,
+                     .normalization = vision.projector_normalization};
+  return made;
 }
 
-TensorId affine(Tape& tape, const Projection& sizes, TensorId input) {
+void construct(Tape& tape, const Projection& projection, ProjectorType type) {
+  if (projection.norm) construct(tape, *projection.norm);
+  construct(tape, projection.first);
+  if (type == ProjectorType::mlp) construct(tape, projection.second);
+}
+
+TensorId affine(Tape& tape, const Projection& projection, TensorId input) {
   const Shape& shape = tape.shape;
-  const std::int64_t rows = sizes.tokens * shape.b;
-  const std::int64_t local = sizes.out / shape.t;
-  const TensorId columns = plain(tape, "vision_projection", "output", sizes.tokens, local,
-                                 shape.t > 1 ? Cut::tensor_parallel : Cut::none);
-  linear(tape,
-         {.names = kAffine,
-          .mode = LinearMode::column,
-          .rows = rows,
-          .in = sizes.in,
-          .out = local,
-          .fp8 = false,
-          .has_dgrad = sizes.has_dgrad},
-         input, columns);
+  const TensorId columns =
+      plain(tape, "vision_projection", "output", projection.tokens, projection.first.out,
+            shape.t > 1 ? Cut::tensor_parallel : Cut::none);
+  linear(tape, projection.first, input, columns);
   if (shape.t == 1) return columns;
-  const TensorId whole = plain(tape, "vision_projection", "gathered", sizes.tokens, sizes.out);
+  const TensorId whole =
+      plain(tape, "vision_projection", "gathered", projection.tokens, projection.out);
   TapeNode gather{.name = "gather", .inputs = {columns}, .outputs = {whole}};
   tensor_collective(tape, gather.forward_collectives, Collective::all_gather,
-                    rows * sizes.out * shape.element);
+                    projection.first.rows * projection.out * shape.element);
   tape.add(std::move(gather));
   return whole;
 }
 
-TensorId two_layers(Tape& tape, const Projection& sizes, std::int64_t gate, TensorId input) {
-  const Shape& shape = tape.shape;
-  const std::int64_t rows = sizes.tokens * shape.b;
-  const Cut cut = shape.t > 1 ? Cut::tensor_parallel : Cut::none;
-  const TensorId wide =
-      plain(tape, "vision_projection.activation", "input", sizes.tokens, gate * sizes.f, cut);
-  linear(tape,
-         {.names = kFc1,
-          .mode = LinearMode::column,
-          .rows = rows,
-          .in = sizes.in,
-          .out = gate * sizes.f,
-          .fp8 = false,
-          .has_dgrad = sizes.has_dgrad},
-         input, wide);
+TensorId two_layers(Tape& tape, const Projection& projection, TensorId input) {
+  const Cut cut = tape.shape.t > 1 ? Cut::tensor_parallel : Cut::none;
+  const std::int64_t f = projection.second.in;
+  const TensorId wide = plain(tape, "vision_projection.activation", "input", projection.tokens,
+                              projection.first.out, cut);
+  linear(tape, projection.first, input, wide);
   const TensorId narrow =
-      plain(tape, "vision_projection.linear_fc2", "input", sizes.tokens, sizes.f, cut);
-  activation(tape, rows, sizes.f, wide, narrow);
-  const TensorId out = plain(tape, "vision_projection", "output", sizes.tokens, sizes.out);
-  linear(tape,
-         {.names = kFc2,
-          .mode = LinearMode::row,
-          .rows = rows,
-          .in = sizes.f,
-          .out = sizes.out,
-          .fp8 = false},
-         narrow, out);
+      plain(tape, "vision_projection.linear_fc2", "input", projection.tokens, f, cut);
+  activation(tape, projection.first.rows, f, wide, narrow);
+  const TensorId out =
+      plain(tape, "vision_projection", "output", projection.tokens, projection.out);
+  linear(tape, projection.second, narrow, out);
   return out;
+}
+
+/// A tower stays in 16 bits where the language model is FP8.
+Tape tower_tape(const Scenario& tower, const Shape& shape, Takes takes) {
+  Tape tape(tower, shape, takes);
+  tape.has_fp8 = false;
+  return tape;
 }
 
 }  // namespace
@@ -137,61 +157,80 @@ Scenario vision_scenario(const Scenario& scenario) {
   return tower;
 }
 
-Tape vision_patches_tape(const Scenario& tower, const Scenario& scenario) {
-  Tape tape(tower, shape_of(tower));
+Tape vision_patches_tape(const Scenario& tower, const Scenario& scenario, Takes takes) {
+  Tape tape = tower_tape(tower, shape_of(tower), takes);
   const Vision& vision = *scenario.model.vision;
   const std::int64_t patches = vision.patches_of_image();
   const std::int64_t pixels = kColours * vision.patch_dim * vision.patch_dim;
+  const Linear embedding = {.names = kPatches,
+                            .rows = patches * tape.shape.b,
+                            .in = pixels,
+                            .out = vision.hidden_size,
+                            .fp8 = false,
+                            .has_dgrad = false};
+  const Norm pre_norm = {.module = "vision_model.ln_pre",
+                         .forward = "pre_layernorm",
+                         .backward = "pre_layernorm.backward",
+                         .width = vision.hidden_size};
+  construct(tape, embedding);
+  if (vision.num_position_embeddings > 0)
+    tape.weight({.module = "vision_model.position_embeddings",
+                 .name = "weight",
+                 .numel = vision.num_position_embeddings * vision.hidden_size,
+                 .role = ParameterRole::matrix});
+  if (vision.class_token_len > 0)
+    tape.weight({.module = "vision_model",
+                 .name = "class_token",
+                 .numel = vision.class_token_len * vision.hidden_size});
+  if (vision.pre_layernorm) construct(tape, pre_norm);
+  if (!tape.takes_nodes()) return tape;
+
   const TensorId image = plain(tape, "patch_embedding", "input", patches, pixels);
   tape.add({.name = "patches", .outputs = {image}});
   tape.output = plain(tape, "patch_embedding", "output", patches, vision.hidden_size);
-  linear(tape,
-         {.names = kPatches,
-          .rows = patches * tape.shape.b,
-          .in = pixels,
-          .out = vision.hidden_size,
-          .fp8 = false,
-          .has_dgrad = false},
-         image, tape.output);
+  linear(tape, embedding, image, tape.output);
   if (vision.class_token_len > 0 || vision.num_position_embeddings > 0)
     tape.output = positioned(tape, tape.output, {"pre_layernorm", "input"});
   if (vision.pre_layernorm)
-    tape.output = norm(tape, {"pre_layernorm", "pre_layernorm.backward"}, tape.output,
-                       {"input_layernorm", "input"});
+    tape.output = norm(tape, pre_norm, tape.output, {"input_layernorm", "input"});
   if (tape.is_frozen) tape.drop_gradients();
   return tape;
 }
 
-Tape vision_layer_tape(const Scenario& tower) {
+Tape vision_layer_tape(const Scenario& tower, Takes takes) {
   Shape shape = shape_of(tower);
   shape.causal = false;
-  Tape tape(tower, shape);
+  Tape tape = tower_tape(tower, shape, takes);
   tape.input = tape.hidden("input_layernorm", "input");
-  tape.output = decoder_layer(tape, LayerKind::dense, tape.input);
+  tape.output = record(tape, {Attention{}, DenseMlp{}}, tape.input);
   if (tape.is_frozen) tape.drop_gradients();
   return tape;
 }
 
-Tape vision_projector_tape(const Scenario& tower, const Scenario& scenario) {
+Tape vision_projector_tape(const Scenario& tower, const Scenario& scenario, Takes takes) {
   const Vision& vision = *scenario.model.vision;
   Shape shape = shape_of(tower);
   shape.gate = vision.projector_swiglu ? 2 : 1;
-  Tape tape(tower, shape);
+  Tape tape = tower_tape(tower, shape, takes);
   const bool is_tower_frozen = scenario.model.freeze_vision_model;
-  const Projection sizes = projection_of(scenario, shape.t);
+  const Projection projection = projection_of(scenario, shape);
+  const Norm last = final_norm(tape, "vision_model.decoder.final_layernorm");
+  if (vision.final_layernorm) construct(tape, last);
+  tape.is_frozen = scenario.model.freeze_vision_projection;
+  construct(tape, projection, vision.projector_type);
+  if (!tape.takes_nodes()) return tape;
+
   tape.input = tape.hidden("vision_projection", "input");
   TensorId tokens = tape.input;
   if (vision.final_layernorm) {
-    tokens = final_norm(tape, tokens, {"vision_projection", "input"});
+    tokens = norm(tape, last, tokens, {"vision_projection", "input"});
     if (is_tower_frozen) tape.drop_gradients();
   }
-  tape.is_frozen = scenario.model.freeze_vision_projection;
-  if (vision.projector_normalization)
-    tokens = norm(tape, {"vision_projection.layer_norm", "vision_projection.layer_norm.backward"},
-                  tokens, {"vision_projection.linear_fc1", "input"});
+  if (projection.norm)
+    tokens = norm(tape, *projection.norm, tokens, {"vision_projection.linear_fc1", "input"});
   tape.output = vision.projector_type == ProjectorType::affine
-                    ? affine(tape, sizes, tokens)
-                    : two_layers(tape, sizes, shape.gate, tokens);
+                    ? affine(tape, projection, tokens)
+                    : two_layers(tape, projection, tokens);
   if (is_tower_frozen && tape.is_frozen) tape.drop_gradients();
   return tape;
 }

@@ -44,16 +44,19 @@ ConventionReport convention_report(Scenario scenario, Convention convention) {
   return report;
 }
 
-/// One list for each kind of layer that the model has.
+/// One list for each name of layer that the model has. Layers that differ by a window keep the
+/// same.
 std::vector<LayerTensors> layers_of(const Scenario& scenario) {
   std::vector<LayerTensors> layers;
-  for (const LayerKind kind : {LayerKind::dense, LayerKind::moe}) {
-    for (int layer = 0; layer < scenario.model.num_layers; ++layer) {
-      if (layer_kind(scenario, layer) != kind) continue;
-      layers.push_back({.kind = kind, .tensors = layer_tensors(scenario, kind)});
-      break;
-    }
+  const LayerKinds of_model(scenario);
+  for (const Layer& layer : of_model.kinds()) {
+    const std::string own = name(layer);
+    const auto is_own = [&](const LayerTensors& each) { return each.name == own; };
+    if (std::any_of(layers.begin(), layers.end(), is_own)) continue;
+    layers.push_back({.name = own, .tensors = layer_tensors(scenario, layer)});
   }
+  std::sort(layers.begin(), layers.end(),
+            [](const LayerTensors& a, const LayerTensors& b) { return a.name < b.name; });
   return layers;
 }
 

@@ -37,7 +37,7 @@ struct ConventionReport {
 
 /// What a layer of a kind keeps.
 struct LayerTensors {
-  LayerKind kind = LayerKind::dense;
+  std::string name;  // of the layer: "dense"
   std::vector<SavedTensor> tensors;
 };
 
@@ -52,7 +52,7 @@ struct LedgerReport {
   LedgerOptions options;
   std::vector<ConventionReport> conventions;
   std::vector<SavedTensor> embedding, head;
-  std::vector<LayerTensors> layers;        // a kind of layer each
+  std::vector<LayerTensors> layers;        // a kind of layer each, by name
   std::optional<SideBySide> side_by_side;  // told in the conventions' place
   std::optional<CardBudget> card;          // of the first rank, told behind them
 };

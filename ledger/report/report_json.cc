@@ -252,7 +252,7 @@ std::string to_json(const LedgerReport& report) {
     conventions.push_back(to_json(report, each));
   Json layers = Json::object();
   for (const LayerTensors& layer : report.layers)
-    layers[layer.kind == LayerKind::moe ? "moe" : "dense"] = to_json(layer.tensors, precision);
+    layers[layer.name] = to_json(layer.tensors, precision);
   Json json = {{"scenario", report.scenario.name},
                {"conventions", std::move(conventions)},
                {"layer_tensors", std::move(layers)},

@@ -128,16 +128,19 @@ std::string words(Convention convention) {
          wrap(fmt::format("leaves out: {}", leaves_out(convention)), kWidth, 2);
 }
 
+std::string layer_title(std::string_view name) {
+  if (name == DenseMlp::kName) return "One layer";
+  if (name == Experts::kName) return "One layer with experts";
+  return fmt::format("One layer: {}", name);
+}
+
 std::string exact_text(const LedgerReport& report) {
   const Precision precision = report.scenario.train.precision;
   const ConventionReport& exact = report.conventions.front();
   std::string text = heading(report.scenario) + "\nConvention exact\n" + words(Convention::exact) +
                      ranks_table(exact) + stages_table(exact) + "\n";
   for (const LayerTensors& layer : report.layers) {
-    const bool has_experts = layer.kind == LayerKind::moe;
-    text += tensors_table(has_experts ? "One layer with experts" : "One layer", layer.tensors,
-                          precision) +
-            "\n";
+    text += tensors_table(layer_title(layer.name), layer.tensors, precision) + "\n";
   }
   return text + tensors_table("Embedding", report.embedding, precision) + "\n" +
          tensors_table("Head", report.head, precision);

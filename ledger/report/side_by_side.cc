@@ -24,12 +24,9 @@ struct ByStage {
 
 Bytes layers_bytes(const Scenario& scenario, const StageLayout& stage,
                    const ConventionPrices& prices) {
-  Bytes sum{};
-  const auto add = [&](LayerKind kind, int count) {
-    sum += count * (kind == LayerKind::moe ? prices.moe_layer : prices.layer);
-  };
-  for (int i = 0; i < stage.num_layers; ++i) add(layer_kind(scenario, stage.first_layer + i), 1);
-  add(mtp_layer_kind(scenario), stage.num_mtp_layers);
+  Bytes sum = stage.num_mtp_layers * prices.of(mtp_layer(scenario));
+  for (int i = 0; i < stage.num_layers; ++i)
+    sum += prices.of(layer_of(scenario, stage.first_layer + i));
   return sum;
 }
 

@@ -86,8 +86,6 @@ std::int64_t fullest_shard(std::vector<BufferParameter> matrices, int num_shards
   return fullest;
 }
 
-std::size_t index(Part part) { return static_cast<std::size_t>(part); }
-
 }  // namespace
 
 BufferLayout buffer_layout(std::span<const BufferParameter> parameters, const BufferRules& rules) {
@@ -114,18 +112,14 @@ std::optional<std::int64_t> resolved_bucket_size(const Scenario& scenario,
   return std::max<std::int64_t>(40'000'000, 1'000'000 * replicas);
 }
 
-BufferKey buffer_key(std::size_t number) {
-  return {.expert = (number & 1) != 0, .fp8 = (number & 2) != 0, .muon = (number & 4) != 0};
-}
-
-std::size_t buffer_number(const Scenario& scenario, const PartParameter& parameter) {
+std::size_t buffer_number(const Scenario& scenario, const Weight& weight) {
   const Train& train = scenario.train;
-  const bool linear = parameter.role == ParameterRole::linear;
-  const bool matrix = linear || parameter.role == ParameterRole::matrix;
+  const bool linear = weight.role == ParameterRole::linear;
+  const bool matrix = linear || weight.role == ParameterRole::matrix;
   const bool fp8 = linear && train.fp8 && train.fp8->param_gather;
   const bool muon =
       matrix && train.optimizer == Optimizer::muon && train.sharding != Sharding::no_shard;
-  return (parameter.expert ? 1u : 0u) | (fp8 ? 2u : 0u) | (muon ? 4u : 0u);
+  return (weight.expert ? 1u : 0u) | (fp8 ? 2u : 0u) | (muon ? 4u : 0u);
 }
 
 int num_shards(const Scenario& scenario, bool expert) {
@@ -135,44 +129,37 @@ int num_shards(const Scenario& scenario, bool expert) {
   return std::max(1, replicas / parallel.num_distributed_optimizer_instances);
 }
 
-Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
-  const Model& model = scenario.model;
-  const auto add = [](std::vector<MatrixShape>& shapes, MatrixShape shape) {
-    if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) shapes.push_back(shape);
-  };
-  const auto take = [&](Part part) {
-    parts_[index(part)] = part_parameters(scenario, part);
-    PartTally& tally = tallies_[index(part)];
-    for (const PartParameter& parameter : parts_[index(part)]) {
-      if (parameter.role == ParameterRole::linear) tally.linear += parameter.numel;
-      if (parameter.frozen) {
-        tally.frozen[buffer_number(scenario, parameter)] += parameter.numel;
-        continue;
-      }
-      Tally& buffer = tally.buffers[buffer_number(scenario, parameter)];
-      buffer.numel += parameter.numel;
-      buffer.aligned += round_up(parameter.numel, kAlignment);
-      const bool linear = parameter.role == ParameterRole::linear;
-      if (linear || parameter.role == ParameterRole::matrix) buffer.matrices += parameter.numel;
-      if (parameter.columns > 0) {
-        add(tally.shapes, {parameter.numel / parameter.columns, parameter.columns});
-      }
+Buffers::PartTally Buffers::tally_of(const Scenario& scenario, const PartParameters& parameters) {
+  PartTally tally;
+  for (const Weight& weight : parameters.weights) {
+    const std::size_t number = buffer_number(scenario, weight);
+    const bool linear = weight.role == ParameterRole::linear;
+    if (linear) tally.linear += weight.numel;
+    if (weight.frozen) {
+      tally.frozen[number] += weight.numel;
+      continue;
     }
-  };
-  bool has_dense = !model.moe;
-  if (model.moe) {
-    const std::vector<bool>& moe = model.moe->layers;
-    has_dense = std::find(moe.begin(), moe.end(), false) != moe.end();
-    if (std::find(moe.begin(), moe.end(), true) != moe.end()) take(Part::moe_layer);
+    Tally& buffer = tally.buffers[number];
+    buffer.numel += weight.numel;
+    buffer.aligned += round_up(weight.numel, kAlignment);
+    if (linear || weight.role == ParameterRole::matrix) buffer.matrices += weight.numel;
+    if (weight.columns == 0) continue;
+    const MatrixShape shape = {weight.numel / weight.columns, weight.columns};
+    if (std::find(tally.shapes.begin(), tally.shapes.end(), shape) == tally.shapes.end())
+      tally.shapes.push_back(shape);
   }
-  if (has_dense) take(Part::dense_layer);
-  if (model.vision)
-    for (const Part part : {Part::vision_patches, Part::vision_layer, Part::vision_projector})
-      take(part);
-  if (model.mtp_num_layers > 0) take(Part::mtp_layer);
-  take(Part::embedding);
-  take(Part::final_norm);
-  take(Part::output_layer);
+  return tally;
+}
+
+Buffers::Buffers(const Scenario& scenario) : scenario_(scenario), catalog_(scenario) {
+  tallies_.reserve(catalog_.size());
+  for (std::size_t part = 0; part < catalog_.size(); ++part)
+    tallies_.push_back(tally_of(scenario, catalog_.at(part)));
+  const auto is_used = [](std::size_t i) {
+    return [i](const PartTally& each) { return each.buffers[i].numel + each.frozen[i] > 0; };
+  };
+  for (std::size_t i = 0; i < kNumBuffers; ++i)
+    if (std::any_of(tallies_.begin(), tallies_.end(), is_used(i))) used_.push_back(i);
   if (scenario.train.ddp_num_buckets) {
     const std::vector<StageLayout> all = stage_layouts(scenario);
     const auto p = static_cast<std::size_t>(scenario.parallel.pipeline_model_parallel_size);
@@ -182,9 +169,9 @@ Buffers::Buffers(const Scenario& scenario) : scenario_(scenario) {
 
 std::int64_t Buffers::num_parameters(const StageLayout& stage) const {
   std::int64_t numel = 0;
-  for_each_part(scenario_, stage, [&](Part part, int) {
-    const PartTally& tally = tallies_[index(part)];
-    for (std::size_t i = 0; i < kNumBuffers; ++i) numel += tally.buffers[i].numel + tally.frozen[i];
+  for_each_part(scenario_, stage, [&](Part part, int number) {
+    const PartTally& own = tally(part, number);
+    for (std::size_t i = 0; i < kNumBuffers; ++i) numel += own.buffers[i].numel + own.frozen[i];
   });
   return numel;
 }
@@ -195,14 +182,15 @@ std::int64_t Buffers::num_distinct(std::span<const StageLayout> stages) const {
 }
 
 std::vector<std::int64_t> Buffers::distinct(std::span<const StageLayout> stages) const {
-  std::array<bool, kNumParts> is_there{};
+  std::vector<bool> is_there(tallies_.size());
   for (const StageLayout& stage : stages) {
-    for_each_part(scenario_, stage, [&](Part part, int) { is_there[index(part)] = true; });
+    for_each_part(scenario_, stage,
+                  [&](Part part, int number) { is_there[catalog_.number(part, number)] = true; });
     // Tied, the output layer multiplies by the embedding's weight.
-    if (stage.head) is_there[index(Part::output_layer)] = true;
+    if (stage.head) is_there[catalog_.number(Part::output_layer, 0)] = true;
   }
   std::vector<MatrixShape> shapes;
-  for (std::size_t part = 0; part < kNumParts; ++part) {
+  for (std::size_t part = 0; part < tallies_.size(); ++part) {
     const std::vector<MatrixShape>& own = tallies_[part].shapes;
     if (is_there[part]) shapes.insert(shapes.end(), own.begin(), own.end());
   }
@@ -215,8 +203,17 @@ std::vector<std::int64_t> Buffers::distinct(std::span<const StageLayout> stages)
 
 std::int64_t Buffers::num_linear(const StageLayout& stage) const {
   std::int64_t numel = 0;
-  for_each_part(scenario_, stage, [&](Part part, int) { numel += tallies_[index(part)].linear; });
+  for_each_part(scenario_, stage,
+                [&](Part part, int number) { numel += tally(part, number).linear; });
   return numel;
+}
+
+Bytes Buffers::beside_parameters(const StageLayout& stage) const {
+  std::int64_t bytes = 0;
+  for_each_part(scenario_, stage, [&](Part part, int number) {
+    bytes += catalog_.at(catalog_.number(part, number)).buffer_bytes;
+  });
+  return Bytes(bytes);
 }
 
 BufferRules Buffers::rules(std::size_t number, std::optional<std::int64_t> bucket_size) const {
@@ -236,13 +233,13 @@ std::optional<std::int64_t> Buffers::bucket_size(const StageLayout& stage) const
 }
 
 void Buffers::count(const StageLayout& stage, ChunkBuffers& chunk) const {
-  for_each_part(scenario_, stage, [&](Part part, int) {
-    for (std::size_t i = 0; i < kNumBuffers; ++i) {
-      const Tally& tally = tallies_[index(part)].buffers[i];
-      chunk[i].numel += tally.numel;
-      chunk[i].padded += tally.aligned;
-      chunk[i].num_matrices += tally.matrices;
-      chunk[i].frozen += tallies_[index(part)].frozen[i];
+  for_each_part(scenario_, stage, [&](Part part, int number) {
+    const PartTally& own = tally(part, number);
+    for (const std::size_t i : used_) {
+      chunk[i].numel += own.buffers[i].numel;
+      chunk[i].padded += own.buffers[i].aligned;
+      chunk[i].num_matrices += own.buffers[i].matrices;
+      chunk[i].frozen += own.frozen[i];
     }
   });
 }
@@ -250,11 +247,11 @@ void Buffers::count(const StageLayout& stage, ChunkBuffers& chunk) const {
 std::vector<BufferParameter> Buffers::list(const StageLayout& stage, std::size_t number) const {
   const std::optional<Part> shared = shared_embedding_part(scenario_, stage);
   std::vector<BufferParameter> parameters;
-  for_each_part(scenario_, stage, [&](Part part, int) {
-    for (const PartParameter& parameter : parts_[index(part)]) {
-      if (parameter.frozen || buffer_number(scenario_, parameter) != number) continue;
-      const bool is_shared = part == shared && parameter.role == ParameterRole::embedding;
-      parameters.push_back({parameter.numel, is_shared});
+  for_each_part(scenario_, stage, [&](Part part, int layer) {
+    for (const Weight& weight : catalog_.at(catalog_.number(part, layer)).weights) {
+      if (weight.frozen || buffer_number(scenario_, weight) != number) continue;
+      const bool is_shared = part == shared && weight.role == ParameterRole::embedding;
+      parameters.push_back({weight.numel, is_shared});
     }
   });
   return parameters;
@@ -297,7 +294,7 @@ ChunkBuffers Buffers::chunk(const StageLayout& stage) const {
   ChunkBuffers chunk;
   count(stage, chunk);
   const std::optional<std::int64_t> size = bucket_size(stage);
-  for (std::size_t i = 0; i < kNumBuffers; ++i) {
+  for (const std::size_t i : used_) {
     if (chunk[i].numel > 0) lay_out(stage, i, chunk[i], size);
   }
   return chunk;

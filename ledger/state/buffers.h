@@ -61,8 +61,10 @@ struct BufferKey {
   bool muon = false;  // whole matrices to a rank (Megatron-LM, LayerWiseDistributedOptimizer)
 };
 inline constexpr std::size_t kNumBuffers = 8;
-BufferKey buffer_key(std::size_t number);
-std::size_t buffer_number(const Scenario& scenario, const PartParameter& parameter);
+constexpr BufferKey buffer_key(std::size_t number) {
+  return {.expert = (number & 1) != 0, .fp8 = (number & 2) != 0, .muon = (number & 4) != 0};
+}
+std::size_t buffer_number(const Scenario& scenario, const Weight& weight);
 
 struct BufferSize {
   std::int64_t numel = 0;    // parameters
@@ -86,6 +88,8 @@ class Buffers {
   std::int64_t num_distinct(std::span<const StageLayout> stages) const;
   /// Elements of linear layers that FP8 runs in: what it caches or stores in 8 bits.
   std::int64_t num_linear(const StageLayout& stage) const;
+  /// Bytes beside the parameters that a stage keeps, on every rank.
+  Bytes beside_parameters(const StageLayout& stage) const;
 
   /// The parameters of one buffer, one by one: in registration order, and where they lie in it.
   std::vector<BufferParameter> list(const StageLayout& stage, std::size_t number) const;
@@ -110,6 +114,10 @@ class Buffers {
     std::vector<MatrixShape> shapes;  // distinct ones
   };
 
+  const PartTally& tally(Part part, int number) const {
+    return tallies_[catalog_.number(part, number)];
+  }
+  static PartTally tally_of(const Scenario& scenario, const PartParameters& parameters);
   BufferRules rules(std::size_t number, std::optional<std::int64_t> bucket_size) const;
   void count(const StageLayout& stage, ChunkBuffers& chunk) const;
   void lay_out(const StageLayout& stage, std::size_t number, BufferSize& size,
@@ -117,8 +125,9 @@ class Buffers {
   std::optional<std::int64_t> bucket_size(const StageLayout& stage) const;
 
   const Scenario& scenario_;
-  std::array<std::vector<PartParameter>, kNumParts> parts_;
-  std::array<PartTally, kNumParts> tallies_;
+  PartCatalog catalog_;
+  std::vector<PartTally> tallies_;   // by the catalog's numbers
+  std::vector<std::size_t> used_;    // buffers that some part has parameters in
   std::vector<StageLayout> stages_;  // of the first rank, where ddp_num_buckets asks for them
 };
 

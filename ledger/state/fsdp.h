@@ -18,9 +18,9 @@ bool keeps_outer_parameters(const Scenario& scenario);
 bool has_unit_pool(const Scenario& scenario);
 
 /// One layer's whole parameters in the type that computes, experts included: what a gather makes.
-Bytes unit_parameter_bytes(const Scenario& scenario, LayerKind kind);
+Bytes unit_parameter_bytes(const Scenario& scenario, const Layer& layer);
 /// One layer's whole gradients, as they are reduced and scattered.
-Bytes unit_gradient_bytes(const Scenario& scenario, LayerKind kind);
+Bytes unit_gradient_bytes(const Scenario& scenario, const Layer& layer);
 
 /// What stays whole on a stage beside the shards: outer parameters, and the unit pool's two
 /// buffers of parameters and of gradients, where they are sharded.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ledger/conventions/calculator.h"
+#include "ledger/conventions/conventions.h"
 #include "ledger/conventions/megatron.h"
 #include "ledger/shape.h"
 #include "ledger/state/buffers.h"
@@ -16,17 +17,6 @@ namespace {
 /// Bytes of a weight in the buffer of this key.
 std::int64_t weight_bytes(const Scenario& scenario, BufferKey key) {
   return key.fp8 ? 1 : stored_element_bytes(scenario);
-}
-
-/// The router's bias of each expert and its count of tokens: fp32 beside the parameters, on every
-/// rank (Megatron-LM, TopKRouter).
-Bytes expert_bias_bytes(const Scenario& scenario, const StageLayout& stage) {
-  if (!scenario.model.moe || !scenario.model.moe->router_enable_expert_bias) return Bytes{};
-  int layers = mtp_layer_kind(scenario) == LayerKind::moe ? stage.num_mtp_layers : 0;
-  for (int i = 0; i < stage.num_layers; ++i) {
-    if (layer_kind(scenario, stage.first_layer + i) == LayerKind::moe) ++layers;
-  }
-  return Bytes(std::int64_t{layers} * 2 * 4 * scenario.model.moe->num_experts);
 }
 
 /// Elements of a buffer that this rank's optimizer updates, on the GPU and in host memory.
@@ -71,7 +61,7 @@ void add_chunk(const Scenario& scenario, const Buffers& buffers, const StageLayo
     state.optimizer += Bytes(elements.matrices * matrix.total() + elements.others * other.total());
     state.host_optimizer += Bytes(elements.on_host * kHostOptimizerBytes);
   }
-  state.weights += expert_bias_bytes(scenario, stage);
+  state.weights += buffers.beside_parameters(stage);
   if (!cut.weights) state.fp8_weights += fp8_weight_bytes(scenario, buffers.num_linear(stage));
   state.gathered += outer_parameter_bytes(scenario, stage);
 }
@@ -99,6 +89,7 @@ std::optional<StateBytes> state_by_convention(const Scenario& scenario, Rank ran
   const Convention convention = scenario.sim.convention;
   if (convention != Convention::megatron && convention != Convention::calculator)
     return std::nullopt;
+  require_known_layers(scenario);
   StateBytes state = convention == Convention::megatron ? megatron_state(scenario, rank)
                                                         : calculator_state(scenario, rank);
   if (scenario.train.ddp_impl == DdpImpl::torch) state.gradients = Bytes{};

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ledger/layer.h"
 #include "spec/scenario.h"
 
 namespace pipeledger::testing {
@@ -69,6 +70,14 @@ inline Scenario source_000() {
   made.train.recompute_granularity = RecomputeGranularity::selective;
   made.train.sharding = Sharding::optim;
   return made;
+}
+
+/// The model's own attention, with an MLP or experts.
+inline Layer dense_layer(const Scenario& scenario) {
+  return {layer_of(scenario, 0).mixer, DenseMlp{}};
+}
+inline Layer moe_layer(const Scenario& scenario) {
+  return {layer_of(scenario, 0).mixer, Experts{}};
 }
 
 struct Record {

@@ -288,8 +288,9 @@ TEST(ChunkLedger, MegatronFsdpGathersLayersOnly) {
     const ChunkLedger chunk = chunk_ledger(scenario, stage_layouts(scenario)[0]);
     for (const OpStep& step : chunk.forward.steps) {
       const bool is_layer = step.work->kind == StepWork::Kind::layer;
-      EXPECT_EQ(step.work->gathered_parameters,
-                is_layer ? unit_parameter_bytes(scenario, LayerKind::dense) : Bytes{});
+      EXPECT_EQ(
+          step.work->gathered_parameters,
+          is_layer ? unit_parameter_bytes(scenario, testing::dense_layer(scenario)) : Bytes{});
       for (const MemoryDelta& delta : step.at_begin) {
         if (is_layer && delta.category == Category::workspace) sum += delta.bytes;
       }
@@ -299,7 +300,8 @@ TEST(ChunkLedger, MegatronFsdpGathersLayersOnly) {
   const Bytes with_units = workspace();
   // A unit pool is there all the time: gathers need no memory of their own.
   scenario.train.fsdp_double_buffer = true;
-  EXPECT_EQ(with_units - workspace(), 32 * unit_parameter_bytes(scenario, LayerKind::dense));
+  EXPECT_EQ(with_units - workspace(),
+            32 * unit_parameter_bytes(scenario, testing::dense_layer(scenario)));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ Bytes kept(const std::vector<SavedTensor>& tensors) {
 }
 
 TEST(LatentAttention, KeepsNarrowTensorsAndHeads) {
-  EXPECT_EQ(text(layer_tensors(deepseek(), LayerKind::dense)),
+  EXPECT_EQ(text(layer_tensors(deepseek(), testing::dense_layer(deepseek()))),
             "input_layernorm.input [2048,1,1024] x2\n"
             "linear_qkv_down.input [2048,1,1024] x2\n"
             "q_layernorm.input [2048,1,256] x2\n"
@@ -73,7 +73,7 @@ TEST(LatentAttention, KeepsNarrowTensorsAndHeads) {
 
 /// What follows attention in a layer with experts.
 std::string experts_text(const Scenario& scenario) {
-  const std::string all = text(layer_tensors(scenario, LayerKind::moe));
+  const std::string all = text(layer_tensors(scenario, testing::moe_layer(scenario)));
   return all.substr(all.find("pre_mlp_layernorm"));
 }
 
@@ -98,7 +98,7 @@ TEST(Experts, TheWorkedNumbersOfDeepSeekV2) {
   scenario.model.moe->ffn_hidden_size = 1536;
   scenario.train.seq_length = 4096;
   std::map<std::string, Bytes> bytes;
-  for (const SavedTensor& tensor : layer_tensors(scenario, LayerKind::moe)) {
+  for (const SavedTensor& tensor : layer_tensors(scenario, testing::moe_layer(scenario))) {
     bytes[tensor.name] = tensor.bytes();
   }
   EXPECT_EQ(bytes["experts.linear_fc1.input"], 251'658'240_B);
@@ -134,14 +134,15 @@ TEST(Experts, CapacityPadsAndImbalanceStretches) {
 
 TEST(Experts, TheGatheringDispatcherHoldsEveryRanksTokens) {
   Scenario scenario = deepseek(1, 8);
-  const PartLife exchanged = play(layer_tape(scenario, {.kind = LayerKind::moe}));
+  const PartLife exchanged = play(layer_tape(scenario, {testing::moe_layer(scenario)}));
   scenario.train.moe_token_dispatcher_type = MoeTokenDispatcherType::allgather;
-  const PartLife gathered = play(layer_tape(scenario, {.kind = LayerKind::moe}));
+  const PartLife gathered = play(layer_tape(scenario, {testing::moe_layer(scenario)}));
   EXPECT_GT(gathered.forward_peak.total(), exchanged.forward_peak.total());
 }
 
 TEST(Experts, DispatchIsTwoExchangesOfTokensEachWay) {
-  const PartWork runs = work(layer_tape(deepseek(1, 8), {.kind = LayerKind::moe}));
+  const Scenario scenario = deepseek(1, 8);
+  const PartWork runs = work(layer_tape(scenario, {testing::moe_layer(scenario)}));
   std::map<std::int64_t, int> exchanges;
   for (const StepCollective& each : runs.forward_collectives) {
     if (each.group == CommGroup::expert) ++exchanges[each.bytes.value()];
@@ -184,7 +185,7 @@ TEST(FlashAttention, KeepsItsOutputBatchFirstBesideTheProjectionsInput) {
   const Bytes fused = kept(layer_tensors(scenario));
   scenario.train.attention_backend = AttentionBackend::flash;
   EXPECT_EQ(kept(layer_tensors(scenario)), fused + Bytes(2 * 2048 * 1024));
-  const std::string all = text(layer_tensors(scenario, LayerKind::dense));
+  const std::string all = text(layer_tensors(scenario, testing::dense_layer(scenario)));
   EXPECT_NE(all.find("core_attention.output [2048,1,1024] x2\nlinear_proj.input [2048,1,1024] x2"),
             std::string::npos)
       << all;
@@ -195,7 +196,7 @@ TEST(UnfusedAttention, RepeatsKeysAndValuesOfAGroup) {
   scenario.model.num_query_groups = 2;
   scenario.train.seq_length = 2048;
   scenario.train.attention_backend = AttentionBackend::unfused;
-  const std::string all = text(layer_tensors(scenario, LayerKind::dense));
+  const std::string all = text(layer_tensors(scenario, testing::dense_layer(scenario)));
   EXPECT_EQ(all.substr(0, all.find("linear_proj")),
             "input_layernorm.input [2048,1,1024] x2\n"
             "linear_qkv.input [2048,1,1024] x2\n"
@@ -241,7 +242,7 @@ TEST(ContextParallelism, EachKindMovesItsTensors) {
     scenario.parallel.cp_comm_type = kind;
     std::vector<std::int64_t> bytes;
     for (const auto& each :
-         work(layer_tape(scenario, {.kind = LayerKind::dense})).forward_collectives) {
+         work(layer_tape(scenario, {testing::dense_layer(scenario)})).forward_collectives) {
       bytes.push_back(each.bytes.value());
     }
     return bytes;
@@ -284,18 +285,20 @@ TEST(Fp8, BlockRecipesKeepScales) {
 TEST(Fp8, GemmsRunAtTheFp8Rate) {
   Scenario scenario = testing::scenario(testing::llama3_8b());
   scenario.train.fp8 = Fp8{};
-  for (const Kernel& kernel : work(layer_tape(scenario, {.kind = LayerKind::dense})).forward) {
+  for (const Kernel& kernel :
+       work(layer_tape(scenario, {testing::dense_layer(scenario)})).forward) {
     EXPECT_EQ(kernel.fp8, kernel.name.starts_with("linear_")) << kernel.name;
   }
   for (const Kernel& kernel : work(head_tape(scenario)).forward) EXPECT_FALSE(kernel.fp8);
 }
 
 /// Bytes that one module's recompute takes off a layer.
-std::int64_t saved_by(Scenario scenario, LayerKind kind, RecomputeModule module) {
-  const Bytes all = kept(layer_tensors(scenario, kind));
+std::int64_t saved_by(Scenario scenario, const FeedForward& block, RecomputeModule module) {
+  const Layer layer = {layer_of(scenario, 0).mixer, block};
+  const Bytes all = kept(layer_tensors(scenario, layer));
   scenario.train.recompute_granularity = RecomputeGranularity::selective;
   scenario.train.recompute_modules = {module};
-  return (all - kept(layer_tensors(scenario, kind))).value();
+  return (all - kept(layer_tensors(scenario, layer))).value();
 }
 
 TEST(SelectiveRecompute, FreesWhatTheModuleMade) {
@@ -303,32 +306,30 @@ TEST(SelectiveRecompute, FreesWhatTheModuleMade) {
   const std::int64_t s = 2048;
   const Scenario scenario = deepseek();
   // With flash attention the log-sum-exp alone.
-  EXPECT_EQ(saved_by(scenario, LayerKind::dense, core_attn), 4 * 8 * s);
-  EXPECT_EQ(saved_by(scenario, LayerKind::dense, mlp), 2 * s * (8192 + 4096));
-  EXPECT_EQ(saved_by(scenario, LayerKind::moe, mlp), 0);
-  EXPECT_EQ(saved_by(scenario, LayerKind::moe, shared_experts), 2 * s * (2048 + 1024));
-  EXPECT_EQ(saved_by(scenario, LayerKind::moe, moe_act), 2 * 4 * s * 512);
+  EXPECT_EQ(saved_by(scenario, DenseMlp{}, core_attn), 4 * 8 * s);
+  EXPECT_EQ(saved_by(scenario, DenseMlp{}, mlp), 2 * s * (8192 + 4096));
+  EXPECT_EQ(saved_by(scenario, Experts{}, mlp), 0);
+  EXPECT_EQ(saved_by(scenario, Experts{}, shared_experts), 2 * s * (2048 + 1024));
+  EXPECT_EQ(saved_by(scenario, Experts{}, moe_act), 2 * 4 * s * 512);
   // The norms' outputs and statistics, where a norm stands alone: not before a dense MLP.
-  EXPECT_EQ(saved_by(scenario, LayerKind::dense, layernorm), 2 * s * 1024 + 4 * s);
-  EXPECT_EQ(saved_by(scenario, LayerKind::moe, layernorm), 2 * (2 * s * 1024 + 4 * s));
+  EXPECT_EQ(saved_by(scenario, DenseMlp{}, layernorm), 2 * s * 1024 + 4 * s);
+  EXPECT_EQ(saved_by(scenario, Experts{}, layernorm), 2 * (2 * s * 1024 + 4 * s));
   // Heads; the rotary part of the keys, shared by all, has to stay.
-  EXPECT_EQ(saved_by(scenario, LayerKind::dense, mla_up_proj),
-            2 * s * (1536 + 1536 + 1024) - 2 * s * 64);
-  EXPECT_GT(saved_by(scenario, LayerKind::moe, moe), 2 * s * (4 * 1024 + 4 * 1024 + 4 * 512));
+  EXPECT_EQ(saved_by(scenario, DenseMlp{}, mla_up_proj), 2 * s * (1536 + 1536 + 1024) - 2 * s * 64);
+  EXPECT_GT(saved_by(scenario, Experts{}, moe), 2 * s * (4 * 1024 + 4 * 1024 + 4 * 512));
 }
 
 TEST(SelectiveRecompute, NormsFusedIntoTheirLinearLayersFreeNothing) {
-  EXPECT_EQ(saved_by(testing::scenario(testing::llama3_8b()), LayerKind::dense,
-                     RecomputeModule::layernorm),
-            0);
+  EXPECT_EQ(
+      saved_by(testing::scenario(testing::llama3_8b()), DenseMlp{}, RecomputeModule::layernorm), 0);
 }
 
 TEST(SelectiveRecompute, RunsTheModulesForwardAgain) {
   Scenario scenario = deepseek();
-  const PartWork plain = work(layer_tape(scenario, {.kind = LayerKind::moe}));
+  const PartWork plain = work(layer_tape(scenario, {testing::moe_layer(scenario)}));
   scenario.train.recompute_granularity = RecomputeGranularity::selective;
   scenario.train.recompute_modules = {RecomputeModule::moe_act};
-  const PartWork again = work(layer_tape(scenario, {.kind = LayerKind::moe}));
+  const PartWork again = work(layer_tape(scenario, {testing::moe_layer(scenario)}));
   EXPECT_EQ(again.forward.size(), plain.forward.size());
   ASSERT_EQ(again.backward.size(), plain.backward.size() + 1);
 }
@@ -520,9 +521,9 @@ struct Blocks {
 std::vector<Tape> tapes_of(const std::vector<Scenario>& scenarios) {
   std::vector<Tape> tapes;
   for (const Scenario& scenario : scenarios) {
-    tapes.push_back(layer_tape(scenario, {.kind = LayerKind::dense}));
-    if (scenario.model.moe) tapes.push_back(layer_tape(scenario, {.kind = LayerKind::moe}));
-    tapes.push_back(layer_tape(scenario, {.kind = LayerKind::dense, .offloads = true}));
+    tapes.push_back(layer_tape(scenario, {testing::dense_layer(scenario)}));
+    if (scenario.model.moe) tapes.push_back(layer_tape(scenario, {testing::moe_layer(scenario)}));
+    tapes.push_back(layer_tape(scenario, {testing::dense_layer(scenario), true}));
     tapes.push_back(embedding_tape(scenario));
     tapes.push_back(head_tape(scenario));
   }
@@ -582,7 +583,7 @@ TEST(PartEvents, LeadThroughTheLevelsOfThePart) {
 TEST(PartEvents, WithoutAutogradALayerLeavesItsOutputAlone) {
   const std::vector<Scenario> scenarios = settings();
   for (const Scenario& scenario : scenarios) {
-    const Tape tape = layer_tape(scenario, {.kind = LayerKind::dense});
+    const Tape tape = layer_tape(scenario, {testing::dense_layer(scenario)});
     const PartEvents list = events(tape);
     Blocks blocks;
     blocks.put(list.input, tape.at(tape.input).bytes());

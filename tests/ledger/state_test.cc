@@ -173,10 +173,10 @@ TEST(ResidentState, MegatronFsdpByStrategy) {
   scenario.train.fsdp_double_buffer = true;
   const Bytes outer = Bytes(2 * (2 * 128256LL * 4096 + 4096));
   EXPECT_EQ(resident_state(scenario, Rank{0}).gathered,
-            outer + 2 * (unit_parameter_bytes(scenario, LayerKind::dense) +
-                         unit_gradient_bytes(scenario, LayerKind::dense)));
-  EXPECT_EQ(unit_parameter_bytes(scenario, LayerKind::dense), 2 * 218'112'000_B);
-  EXPECT_EQ(unit_gradient_bytes(scenario, LayerKind::dense), 4 * 218'112'000_B);
+            outer + 2 * (unit_parameter_bytes(scenario, testing::dense_layer(scenario)) +
+                         unit_gradient_bytes(scenario, testing::dense_layer(scenario))));
+  EXPECT_EQ(unit_parameter_bytes(scenario, testing::dense_layer(scenario)), 2 * 218'112'000_B);
+  EXPECT_EQ(unit_gradient_bytes(scenario, testing::dense_layer(scenario)), 4 * 218'112'000_B);
 }
 
 TEST(ResidentState, TheOuterStrategyCutsTheOptimizerOverInstances) {
@@ -199,7 +199,7 @@ TEST(ResidentState, TorchFsdp2ShardsFp32Parameters) {
   EXPECT_EQ(state.weights, Bytes(4 * 8'030'261'248 / 8));
   EXPECT_EQ(state.gradients, Bytes(4 * 8'030'261'248 / 8));
   EXPECT_EQ(state.optimizer, Bytes(8 * 8'030'261'248 / 8));
-  EXPECT_EQ(unit_parameter_bytes(scenario, LayerKind::dense), 2 * 218'112'000_B);
+  EXPECT_EQ(unit_parameter_bytes(scenario, testing::dense_layer(scenario)), 2 * 218'112'000_B);
 }
 
 TEST(ResidentState, Fp8WeightsByRecipe) {

@@ -22,7 +22,8 @@ class TapeOf : public ::testing::Test {
 using Tapes = TapeOf;
 
 TEST(LayerPeak, OfTheWorkedExampleIsInTheActivationsBackward) {
-  const PartLife life = play(layer_tape(testing::source_000(), {}));
+  const Scenario scenario = testing::source_000();
+  const PartLife life = play(layer_tape(scenario, {testing::dense_layer(scenario)}));
   EXPECT_EQ((life.backward_peak - life.kept).total(), 33'554'432 + 234'881'024);
 }
 

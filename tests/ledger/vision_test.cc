@@ -60,10 +60,10 @@ double kernel_flops(const std::vector<Kernel>& kernels) {
 
 TEST(Vision, ClipHasItsPublishedParameters) {
   const Scenario scenario = llava();
-  const std::int64_t tower = num_part_parameters(scenario, Part::vision_patches) +
-                             24 * num_part_parameters(scenario, Part::vision_layer) + 2 * 1024;
+  const std::int64_t tower = part_parameters(scenario, Part::vision_patches).num() +
+                             24 * part_parameters(scenario, Part::vision_layer).num() + 2 * 1024;
   EXPECT_EQ(tower, 303'507'456);
-  EXPECT_EQ(num_part_parameters(scenario, Part::vision_projector), 2 * 1024 + 20'979'712);
+  EXPECT_EQ(part_parameters(scenario, Part::vision_projector).num(), 2 * 1024 + 20'979'712);
 }
 
 TEST(Vision, TensorParallelCutsItsMatricesAlone) {
@@ -71,7 +71,7 @@ TEST(Vision, TensorParallelCutsItsMatricesAlone) {
   scenario.model.vision->tensor_parallel = true;
   const std::int64_t matrices = 4 * 1024 * 1024 + 2 * 1024 * 4096;
   const std::int64_t cut_biases = 3 * 1024 + 4096;
-  EXPECT_EQ(num_part_parameters(scenario, Part::vision_layer),
+  EXPECT_EQ(part_parameters(scenario, Part::vision_layer).num(),
             (matrices + cut_biases) / 4 + 2 * 1024 + 4 * 1024);
 }
 
@@ -140,9 +140,9 @@ TEST(Frozen, OnlyWhatIsTrainedHasGradientsAndStates) {
     std::int64_t trained = 0;
     for (const Part part : {Part::vision_patches, Part::vision_projector, Part::embedding,
                             Part::final_norm, Part::output_layer})
-      trained += num_trained_parameters(scenario, part);
-    trained += 24 * num_trained_parameters(scenario, Part::vision_layer) +
-               32 * num_trained_parameters(scenario, Part::dense_layer);
+      trained += part_parameters(scenario, part).num_trained();
+    trained += 24 * part_parameters(scenario, Part::vision_layer).num_trained() +
+               32 * layer_parameters(scenario, testing::dense_layer(scenario)).num_trained();
     const StateBytes state = resident_state(scenario, Rank{0});
     EXPECT_EQ(state.weights, resident_state(all, Rank{0}).weights);
     EXPECT_EQ(state.gradients.value(), 4 * trained);
