@@ -142,22 +142,61 @@ bool exchanges(const std::vector<StepCollective>& collectives) {
 
 }  // namespace
 
-/// Who wants the levels alone.
-struct NoEvents {
-  void born(int, std::int64_t) {}
-  void freed(int) {}
-  void renamed(int, int) {}
+/// A block as the player calls it, before a part's slots are numbered.
+enum class RawSlot : int { none = -1 };
+constexpr int raw(RawSlot slot) { return static_cast<int>(slot); }
+
+/// What a node needs while it runs, beside its tensors: for its forward or its inputs' gradients,
+/// and for its weight's gradient.
+enum class Workspace { node, weight };
+
+/// The raw slots of a tape: first its tensors, then gradients, workspaces, and the outputs that
+/// recompute makes a second time.
+class RawSlots {
+ public:
+  explicit RawSlots(std::size_t num_tensors) : num_tensors_(static_cast<int>(num_tensors)) {}
+
+  /// Each tensor may have two gradients, and the losses' are there from the first.
+  std::size_t num_gradients() const { return static_cast<std::size_t>(2 * num_tensors_ + kLosses); }
+  std::size_t size() const { return static_cast<std::size_t>(seconds() + num_tensors_); }
+
+  RawSlot tensor(TensorId id) const { return id < 0 ? RawSlot::none : RawSlot(id); }
+  RawSlot gradient(int number) const { return RawSlot(num_tensors_ + number); }
+  RawSlot workspace(Workspace which) const {
+    return RawSlot(workspaces() + static_cast<int>(which));
+  }
+  RawSlot second(TensorId id) const { return RawSlot(seconds() + id); }
+
+ private:
+  static constexpr int kLosses = 8;  // as many as TensorIds holds
+  static constexpr int kWorkspaces = 2;
+
+  int workspaces() const { return num_tensors_ + static_cast<int>(num_gradients()); }
+  int seconds() const { return workspaces() + kWorkspaces; }
+
+  int num_tensors_;
 };
 
-/// Writes down what is born and freed.
+/// Who wants the levels alone.
+struct NoEvents {
+  void born(RawSlot, std::int64_t) {}
+  void freed(RawSlot) {}
+  void renamed(RawSlot, RawSlot) {}
+};
+
+/// Writes down what is born and freed, under raw slots.
 class EventList {
  public:
-  void born(int slot, std::int64_t bytes) { list_.push_back({TapeEvent::Kind::born, slot, bytes}); }
-  void freed(int slot) { list_.push_back({TapeEvent::Kind::freed, slot, 0}); }
-  void renamed(int from, int to) { list_.push_back({TapeEvent::Kind::renamed, to, from}); }
+  void born(RawSlot slot, std::int64_t bytes) { add(TapeEvent::Kind::born, slot, bytes); }
+  void freed(RawSlot slot) { add(TapeEvent::Kind::freed, slot, 0); }
+  void renamed(RawSlot from, RawSlot to) { add(TapeEvent::Kind::renamed, to, raw(from)); }
   std::vector<TapeEvent> take() { return std::exchange(list_, {}); }
 
  private:
+  void add(TapeEvent::Kind kind, RawSlot slot, std::int64_t value) {
+    list_.push_back({kind, raw(slot), value});
+  }
+
   std::vector<TapeEvent> list_;
 };
 
@@ -168,7 +207,10 @@ template <class Events>
 class TapePlayer {
  public:
   explicit TapePlayer(const Tape& tape)
-      : tape_(tape), num_tensors_(tape.tensors_.size()), storages_(num_tensors_) {
+      : tape_(tape),
+        num_tensors_(tape.tensors_.size()),
+        slots_(num_tensors_),
+        storages_(num_tensors_) {
     survey();
   }
 
@@ -215,18 +257,12 @@ class TapePlayer {
   /// When a backward makes its weights' gradients, and lets go of what they need.
   enum class Weights { with, by_module, never };
 
-  // Slots as they are written: tensors, gradients, workspaces, outputs made twice.
-  int gradient_slot(int gradient) const { return static_cast<int>(num_tensors_) + gradient; }
-  int workspace_slot(int number) const { return static_cast<int>(3 * num_tensors_) + 8 + number; }
-  int twice_slot(TensorId id) const { return static_cast<int>(3 * num_tensors_) + 10 + id; }
-  std::size_t num_raw_slots() const { return 4 * num_tensors_ + 10; }
-
   /// A workspace's block stands from here to end_workspace.
-  void begin_workspace(int number, std::int64_t size) {
-    if (size > 0) events_.born(workspace_slot(number), size);
+  void begin_workspace(Workspace which, std::int64_t size) {
+    if (size > 0) events_.born(slots_.workspace(which), size);
   }
-  void end_workspace(int number, std::int64_t size) {
-    if (size > 0) events_.freed(workspace_slot(number));
+  void end_workspace(Workspace which, std::int64_t size) {
+    if (size > 0) events_.freed(slots_.workspace(which));
   }
 
   Storage& storage(TensorId id) {
@@ -316,14 +352,14 @@ class TapePlayer {
     }
     raise(life.forward_peak, live);
     for (int i = 0; i < num_nodes(); ++i) {
-      begin_workspace(0, node(i).forward_workspace);
+      begin_workspace(Workspace::node, node(i).forward_workspace);
       for (const TensorId id : node(i).outputs) {
         if (!owns(id)) continue;
         live.of(category(id)) += bytes(id);
-        events_.born(id, bytes(id));
+        events_.born(slots_.tensor(id), bytes(id));
       }
       raise(life.forward_peak, with(live, node(i).forward_workspace));
-      end_workspace(0, node(i).forward_workspace);
+      end_workspace(Workspace::node, node(i).forward_workspace);
       release_after(i, live);
     }
     life.kept = live;
@@ -347,7 +383,7 @@ class TapePlayer {
       const bool goes = s.kept ? s.offloaded && s.leaves_after == i : s.last_read == i;
       if (!goes) continue;
       live.of(category(tensor)) -= bytes(tensor);
-      events_.freed(tensor);
+      events_.freed(slots_.tensor(tensor));
     }
   }
 
@@ -363,7 +399,7 @@ class TapePlayer {
     const bool split = weights != Weights::with;
     Half half;
     Live live = kept_ + offloaded_;
-    gradients_.assign(2 * num_tensors_ + 8, Gradient{});
+    gradients_.assign(slots_.num_gradients(), Gradient{});
     num_gradients_ = 0;
     gradient_of_.assign(num_tensors_, -1);
     alive_.assign(num_tensors_, false);
@@ -373,7 +409,8 @@ class TapePlayer {
     for (std::size_t id = 0; id < num_tensors_; ++id) {
       const auto tensor = static_cast<TensorId>(id);
       alive_[id] = storages_[id].kept;
-      if (owns(tensor) && storages_[id].offloaded) events_.born(tensor, bytes(tensor));
+      if (owns(tensor) && storages_[id].offloaded)
+        events_.born(slots_.tensor(tensor), bytes(tensor));
     }
     twice_ = 0;
     twice_made_.clear();
@@ -406,10 +443,10 @@ class TapePlayer {
     live.of(category(id)) += size;
     if (origin == Origin::made) {
       if (overwritten_ >= 0 && bytes(overwritten_) == size) {
-        events_.renamed(tape_.at(overwritten_).storage, gradient_slot(made));
+        events_.renamed(slots_.tensor(tape_.at(overwritten_).storage), slots_.gradient(made));
       } else {
-        if (overwritten_ >= 0) events_.freed(tape_.at(overwritten_).storage);
-        events_.born(gradient_slot(made), size);
+        if (overwritten_ >= 0) events_.freed(slots_.tensor(tape_.at(overwritten_).storage));
+        events_.born(slots_.gradient(made), size);
       }
       overwritten_ = -1;
     }
@@ -423,7 +460,7 @@ class TapePlayer {
     Gradient& g = gradients_[static_cast<std::size_t>(gradient)];
     if (--g.owners > 0) return;
     live.of(g.category) -= g.bytes;
-    events_.freed(gradient_slot(gradient));
+    events_.freed(slots_.gradient(gradient));
   }
 
   void backward_of(int i, bool split, Live& live, Half& half) {
@@ -450,8 +487,8 @@ class TapePlayer {
 
   void make_input_gradients(const TapeNode& n, int arrived, bool split, Live& live, Half& half) {
     const std::int64_t weight_workspace = split ? 0 : n.weight_workspace;
-    begin_workspace(0, n.backward_workspace);
-    begin_workspace(1, weight_workspace);
+    begin_workspace(Workspace::node, n.backward_workspace);
+    begin_workspace(Workspace::weight, weight_workspace);
     if (n.overwrites_saved) forget(n.saved.front(), live);
     std::array<std::pair<TensorId, int>, 8> second{};  // a tensor's second gradient
     std::size_t num_second = 0;
@@ -468,8 +505,8 @@ class TapePlayer {
       if (is_second) second[num_second++] = {id, made};
     }
     raise(half.peak, with(live, n.backward_workspace + weight_workspace));
-    end_workspace(0, n.backward_workspace);
-    end_workspace(1, weight_workspace);
+    end_workspace(Workspace::node, n.backward_workspace);
+    end_workspace(Workspace::weight, weight_workspace);
     for (std::size_t k = 0; k < num_second; ++k) {
       add_gradient(second[k].first, live, half);
       drop(second[k].second, live);
@@ -506,18 +543,18 @@ class TapePlayer {
   void forget_second_outputs(Live& live) {
     live.activations -= twice_;
     twice_ = 0;
-    for (const TensorId id : twice_made_) events_.freed(twice_slot(id));
+    for (const TensorId id : twice_made_) events_.freed(slots_.second(id));
     twice_made_.clear();
   }
 
   /// Of all linear layers whose gradients have waited.
   void make_weight_gradients(Live& live, Half& half) {
     raise(half.peak, with(live, waiting_workspace_));
-    begin_workspace(1, waiting_workspace_);
-    end_workspace(1, waiting_workspace_);
+    begin_workspace(Workspace::weight, waiting_workspace_);
+    end_workspace(Workspace::weight, waiting_workspace_);
     for (const int gradient : counted_) drop(gradient, live);
     counted_.clear();
-    for (const TensorId id : saved_waiting_) events_.freed(id);
+    for (const TensorId id : saved_waiting_) events_.freed(slots_.tensor(id));
     saved_waiting_.clear();
     live = live - saved_left_;
     saved_left_ = {};
@@ -546,7 +583,7 @@ class TapePlayer {
         saved_waiting_.push_back(tensor);
       } else {
         live.of(category(tensor)) -= bytes(tensor);
-        events_.freed(tensor);
+        events_.freed(slots_.tensor(tensor));
       }
     }
   }
@@ -556,7 +593,7 @@ class TapePlayer {
   void run_again(const Tape::Recomputed& segment, Live& live, Live& peak) {
     std::vector<bool> passing(num_tensors_, false);
     for (int i = segment.first; i <= segment.last; ++i) {
-      begin_workspace(0, node(i).forward_workspace);
+      begin_workspace(Workspace::node, node(i).forward_workspace);
       for (const TensorId id : node(i).outputs) {
         if (!owns(id)) continue;
         const auto index = static_cast<std::size_t>(id);
@@ -566,16 +603,16 @@ class TapePlayer {
           twice_ += bytes(id);
           live.activations += bytes(id);
           twice_made_.push_back(id);
-          events_.born(twice_slot(id), bytes(id));
+          events_.born(slots_.second(id), bytes(id));
           continue;
         }
         if (alive_[index]) continue;
         live.of(category(id)) += bytes(id);
-        events_.born(id, bytes(id));
+        events_.born(slots_.tensor(id), bytes(id));
         (s.first_saver >= 0 ? alive_ : passing)[index] = true;
       }
       raise(peak, with(live, node(i).forward_workspace));
-      end_workspace(0, node(i).forward_workspace);
+      end_workspace(Workspace::node, node(i).forward_workspace);
       for (std::size_t id = 0; id < num_tensors_; ++id) {
         if (!passing[id] || storages_[id].last_read > i) continue;
         passing[id] = false;
@@ -590,7 +627,7 @@ class TapePlayer {
 
   void let_go(TensorId id, Live& live) {
     live.of(category(id)) -= bytes(id);
-    events_.freed(id);
+    events_.freed(slots_.tensor(id));
   }
 
   /// The second half: every linear layer's weight gradient, with what the first half left.
@@ -626,6 +663,7 @@ class TapePlayer {
 
   const Tape& tape_;
   std::size_t num_tensors_;
+  RawSlots slots_;
   std::vector<Storage> storages_;
   Live kept_, offloaded_;
   std::vector<Gradient> gradients_;
@@ -649,16 +687,16 @@ class SlotNumbers {
  public:
   explicit SlotNumbers(std::size_t num_raw) : number_(num_raw, -1) {}
 
-  void name(int raw) {
-    if (raw >= 0 && number_[static_cast<std::size_t>(raw)] < 0)
-      number_[static_cast<std::size_t>(raw)] = num_++;
+  void name(int slot) {
+    if (slot >= 0 && number_[static_cast<std::size_t>(slot)] < 0)
+      number_[static_cast<std::size_t>(slot)] = num_++;
   }
   void name(const std::vector<TapeEvent>& list) {
     for (const TapeEvent& event : list) name(event.slot);
   }
   int num() const { return num_; }
 
-  int operator()(int raw) const { return raw < 0 ? -1 : number_[static_cast<std::size_t>(raw)]; }
+  int operator()(int slot) const { return slot < 0 ? -1 : number_[static_cast<std::size_t>(slot)]; }
   void operator()(std::vector<TapeEvent>& list) const {
     for (TapeEvent& event : list) {
       event.slot = (*this)(event.slot);
@@ -684,9 +722,9 @@ void follow(const std::vector<TapeEvent>& list, std::vector<bool>& is_used) {
 /// Numbers every list's slots, those that stand between lists first.
 void number(PartEvents& made, SlotNumbers& numbers) {
   made.num_kept = numbers.num();
-  for (const int raw : {made.input, made.output, made.output_gradient, made.input_gradient,
-                        made.split_input_gradient}) {
-    numbers.name(raw);
+  for (const int slot : {made.input, made.output, made.output_gradient, made.input_gradient,
+                         made.split_input_gradient}) {
+    numbers.name(slot);
   }
   for (auto* list : {&made.forward, &made.unsaved_forward, &made.backward, &made.input_backward,
                      &made.weight_backward}) {
@@ -709,19 +747,19 @@ void TapePlayer<Events>::write_split_backward(PartEvents& made, std::vector<bool
   if (made.output_gradient >= 0) is_used[static_cast<std::size_t>(made.output_gradient)] = true;
   follow(made.input_backward, is_used);
   if (const int gradient = input_gradient(); gradient >= 0) {
-    made.split_input_gradient = gradient_slot(gradient);
+    made.split_input_gradient = raw(slots_.gradient(gradient));
     made.keeps_split_gradient = gradients_[static_cast<std::size_t>(gradient)].owners > 1;
   }
   const std::int64_t workspace = (weights(half) - half.left).total();
-  begin_workspace(1, workspace);
-  end_workspace(1, workspace);
+  begin_workspace(Workspace::weight, workspace);
+  end_workspace(Workspace::weight, workspace);
   for (std::size_t slot = 0; slot < is_used.size(); ++slot) {
-    const auto raw = static_cast<int>(slot);
-    const bool is_handed_on = (raw == made.split_input_gradient && !made.keeps_split_gradient) ||
-                              (raw == made.output && !made.keeps_output);
+    const auto own = static_cast<int>(slot);
+    const bool is_handed_on = (own == made.split_input_gradient && !made.keeps_split_gradient) ||
+                              (own == made.output && !made.keeps_output);
     if (!is_used[slot] || is_handed_on) continue;
-    numbers.name(raw);
-    events_.freed(raw);
+    numbers.name(own);
+    events_.freed(RawSlot(own));
   }
   made.weight_backward = events_.take();
 }
@@ -730,7 +768,7 @@ template <class Events>
 PartEvents TapePlayer<Events>::write_events() {
   PartEvents made;
   PartLife levels;
-  std::vector<bool> is_used(num_raw_slots(), false);
+  std::vector<bool> is_used(slots_.size(), false);
   const auto storage_of = [&](TensorId id) { return id < 0 ? -1 : tape_.at(id).storage; };
   made.input = storage_of(tape_.input);
   made.output = storage_of(tape_.output);
@@ -739,7 +777,7 @@ PartEvents TapePlayer<Events>::write_events() {
   forward(levels);
   made.forward = events_.take();
   follow(made.forward, is_used);
-  SlotNumbers numbers(num_raw_slots());
+  SlotNumbers numbers(slots_.size());
   for (std::size_t slot = 0; slot < is_used.size(); ++slot) {
     const bool is_handed_on = static_cast<int>(slot) == made.output && !made.keeps_output;
     if (is_used[slot] && !is_handed_on) numbers.name(static_cast<int>(slot));
@@ -747,9 +785,9 @@ PartEvents TapePlayer<Events>::write_events() {
 
   backward(tape_.scenario.train.delay_wgrad_compute ? Weights::by_module : Weights::with);
   made.backward = events_.take();
-  if (tape_.output >= 0) made.output_gradient = gradient_slot(0);
+  if (tape_.output >= 0) made.output_gradient = raw(slots_.gradient(0));
   if (const int gradient = input_gradient(); gradient >= 0)
-    made.input_gradient = gradient_slot(gradient);
+    made.input_gradient = raw(slots_.gradient(gradient));
 
   write_split_backward(made, is_used, numbers);
 
