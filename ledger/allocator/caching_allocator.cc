@@ -83,8 +83,7 @@ void CachingAllocator::free(Block block) {
 
 void CachingAllocator::empty_cache() {
   for (Pool& pool : pools_) {
-    const std::vector<Free> all = pool.free;
-    for (const Free& each : all) {
+    for (const Free& each : pool.free.items()) {
       if (conf_.expandable_segments) {
         unmap(each.block);
       } else if (!is_split(at(each.block))) {
@@ -152,18 +151,16 @@ void CachingAllocator::count_split(const Entry& entry, std::int64_t sign) {
 
 void CachingAllocator::insert_free(Block block) {
   const Entry& entry = at(block);
-  std::vector<Free>& free = pool_of(entry).free;
-  const Free key{entry.size, entry.address, block};
-  free.insert(std::lower_bound(free.begin(), free.end(), key), key);
+  pool_of(entry).free.insert({entry.size, entry.address, block});
   count_split(entry, 1);
 }
 
 void CachingAllocator::erase_free(Block block) {
   const Entry& entry = at(block);
-  std::vector<Free>& free = pool_of(entry).free;
-  const Free key{entry.size, entry.address, block};
-  const auto found = std::lower_bound(free.begin(), free.end(), key);
-  PIPELEDGER_CHECK(found != free.end() && found->block == block, "block {} is not free", block);
+  SortedRuns<Free>& free = pool_of(entry).free;
+  const auto found = free.lower_bound({entry.size, entry.address, block});
+  PIPELEDGER_CHECK(!free.is_end(found) && free[found].block == block, "block {} is not free",
+                   block);
   free.erase(found);
   count_split(entry, -1);
 }
@@ -175,20 +172,22 @@ std::int64_t CachingAllocator::expandable_size(Block block) const {
 }
 
 CachingAllocator::Block CachingAllocator::take_free(Pool& pool, std::int64_t size) {
-  auto found = std::lower_bound(pool.free.begin(), pool.free.end(), Free{size, 0, -1});
-  if (found == pool.free.end()) return -1;
+  const SortedRuns<Free>& free = pool.free;
+  auto place = free.lower_bound({size, 0, -1});
+  if (free.is_end(place)) return -1;
   if (conf_.expandable_segments) {
     // Fitting best means the least that a block can grow to.
-    for (auto next = found + 1;
-         next != pool.free.end() && expandable_size(next->block) < expandable_size(found->block);
-         ++next) {
-      found = next;
+    for (auto next = free.next(place); !free.is_end(next) && expandable_size(free[next].block) <
+                                                                 expandable_size(free[place].block);
+         next = free.next(next)) {
+      place = next;
     }
   }
   const bool is_large_request = size >= max_split_size_;
-  if (!is_large_request && found->size >= max_split_size_) return -1;
-  if (is_large_request && found->size >= size + conf_.max_non_split_rounding.value()) return -1;
-  const Block block = found->block;
+  const Free found = free[place];
+  if (!is_large_request && found.size >= max_split_size_) return -1;
+  if (is_large_request && found.size >= size + conf_.max_non_split_rounding.value()) return -1;
+  const Block block = found.block;
   erase_free(block);
   return block;
 }
@@ -297,10 +296,11 @@ void CachingAllocator::unmap(Block block) {
 bool CachingAllocator::release_oversize(Pool& pool, std::int64_t size) {
   if (!conf_.max_split_size || conf_.expandable_segments) return false;
   const std::int64_t wanted = std::max(size, max_split_size_);
-  const auto found = std::lower_bound(pool.free.begin(), pool.free.end(), Free{wanted, 0, -1});
-  if (found != pool.free.end()) {
-    if (is_split(at(found->block))) return false;
-    release(found->block);
+  const auto found = pool.free.lower_bound({wanted, 0, -1});
+  if (!pool.free.is_end(found)) {
+    const Block block = pool.free[found].block;
+    if (is_split(at(block))) return false;
+    release(block);
     return true;
   }
   std::int64_t released = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "ledger/allocator/sorted_runs.h"
 #include "spec/alloc_conf.h"
 
 namespace pipeledger {
@@ -79,7 +80,7 @@ class CachingAllocator {
     auto operator<=>(const Free&) const = default;
   };
   struct Pool {
-    std::vector<Free> free;       // by size, then address
+    SortedRuns<Free> free;        // by size, then address
     std::vector<Block> unmapped;  // by address
     bool small = false;
   };
