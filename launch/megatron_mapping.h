@@ -10,6 +10,8 @@
 
 namespace pipeledger {
 
+struct FlagHandler;
+
 struct MappedScenario {
   Node root;  // as a scenario file would have it; values stand where their flags do
   std::vector<Problem> problems;
@@ -21,5 +23,9 @@ struct MappedScenario {
 /// do is not missed here.
 MappedScenario map_megatron(const std::vector<MegatronCommand>& commands,
                             const std::vector<Override>& overrides);
+/// The same by these handlers, in this order: for tests.
+MappedScenario map_megatron(const std::vector<MegatronCommand>& commands,
+                            const std::vector<Override>& overrides,
+                            const std::vector<const FlagHandler*>& order);
 
 }  // namespace pipeledger

@@ -1,12 +1,18 @@
-#include "launch/megatron_multimodal.h"
+// Vision-language launches: what pretrain_vlm.py and examples/multimodal make of their flags.
+// Megatron-LM d98e8a64dd: pretrain_vlm.py gives the tower the language model's own sizes;
+// examples/multimodal knows towers and language models by name (config.py, model.py,
+// llava_model.py).
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
+#include "launch/megatron_handlers.h"
 
 namespace pipeledger {
 namespace {
@@ -134,24 +140,86 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+/// A field of the scenario that a flag decides.
+struct MultimodalField {
+  std::string path, value;
+  std::string_view dest;
+};
+struct MultimodalProblem {
+  std::string_view dest;
+  std::string field, message;
+};
+
+/// The flags as these programs see them. What is asked here has been used.
+class Flags {
+ public:
+  explicit Flags(MegatronDocument& document) : document_(document) {}
+
+  /// As written, else Megatron's default.
+  std::string text(std::string_view dest) const {
+    document_.took(dest);
+    return document_.text(dest);
+  }
+  bool is_on(std::string_view dest) const {
+    document_.took(dest);
+    const FlagUse* use = document_.find(dest);
+    const MegatronFlag* flag = find_megatron_dest(dest);
+    return use != nullptr ? use->is_on : flag != nullptr && flag->default_value == "True";
+  }
+  bool is_written(std::string_view dest) const {
+    document_.took(dest);
+    const FlagUse* use = document_.find(dest);
+    return use != nullptr && use->is_on && !is_none(joined(use->values));
+  }
+  std::int64_t count(std::string_view dest, std::int64_t otherwise) const {
+    // Products of what is in range stay so; the loader refuses the rest.
+    constexpr std::int64_t kFar = std::int64_t{1} << 40;
+    const std::optional<std::int64_t> value = whole_number(text(dest));
+    return value ? std::clamp(*value, -kFar, kFar) : otherwise;
+  }
+  /// By --set, as a scenario's field.
+  bool is_set(std::string_view path) const { return document_.is_overridden(path); }
+  std::int64_t tensor_size() const { return size("parallel.tensor_model_parallel_size"); }
+  std::int64_t context_size() const { return size("parallel.context_parallel_size"); }
+
+ private:
+  std::int64_t size(const char* path) const {
+    return std::clamp<std::int64_t>(document_.number_at(path, 1), 1, 65536);
+  }
+
+  MegatronDocument& document_;
+};
+
+/// Tower, projection, what is frozen, and the language model's sequence.
 class Reader {
  public:
-  Reader(MultimodalProgram program, const MultimodalFlags& flags)
-      : flags_(flags), is_vlm_(program == MultimodalProgram::pretrain_vlm) {}
+  explicit Reader(MegatronDocument& document)
+      : document_(document),
+        flags_(document),
+        is_vlm_(document.program == MultimodalProgram::pretrain_vlm) {}
 
-  MultimodalFields read() {
+  void read() {
     refuse();
     set_count("model.vision.patch_dim", patch_, "patch_dim");
     set("model.vision.tensor_parallel", "true", "tensor_model_parallel_size");
     if (check_image()) is_vlm_ ? copied_tower() : named_models();
     freeze();
-    if (!out_.problems.empty()) drop_tower();
-    return std::move(out_);
+    if (!problems_.empty()) drop_tower();
+    write();
   }
 
  private:
+  void write() {
+    for (MultimodalField& field : fields_)
+      if (!flags_.is_set(field.path))
+        document_.set(field.path, std::move(field.value), document_.position_of(field.dest));
+    for (MultimodalProblem& wrong : problems_)
+      document_.problem(document_.position_of(wrong.dest), wrong.field, std::move(wrong.message));
+    for (std::string& note : notes_) document_.note(std::move(note));
+  }
+
   void set(const std::string& path, std::string value, std::string_view dest) {
-    out_.fields.push_back({path, std::move(value), dest});
+    fields_.push_back({path, std::move(value), dest});
   }
   void set_count(const std::string& path, std::int64_t value, std::string_view dest) {
     set(path, std::to_string(value), dest);
@@ -160,12 +228,12 @@ class Reader {
     if (value) set(path, "true", dest);
   }
   void problem(std::string_view dest, std::string field, std::string message) {
-    out_.problems.push_back({dest, std::move(field), std::move(message)});
+    problems_.push_back({dest, std::move(field), std::move(message)});
   }
 
   /// Half a tower would only be told of again, field by field.
   void drop_tower() {
-    std::erase_if(out_.fields, [](const MultimodalField& field) {
+    std::erase_if(fields_, [](const MultimodalField& field) {
       return field.path.starts_with("model.vision.") || field.path.starts_with("model.freeze_");
     });
   }
@@ -239,15 +307,14 @@ class Reader {
               flags_.is_written("dataloader_seq_length") ? "dataloader_seq_length" : "seq_length");
     if (flags_.count("max_position_embeddings", length) < length)
       set_count("model.max_position_embeddings", length, "max_position_embeddings");
-    out_.notes.push_back(fmt::format("train.seq_length is {}: {} tokens of text, {} of an image{}",
-                                     length, text, patches_ + kept,
-                                     padding() > 1 ? ", padded" : ""));
+    notes_.push_back(fmt::format("train.seq_length is {}: {} tokens of text, {} of an image{}",
+                                 length, text, patches_ + kept, padding() > 1 ? ", padded" : ""));
   }
 
   /// context_parallel.get_padding.
   std::int64_t padding() const {
-    const std::int64_t halves = flags_.context_size > 1 ? 2 * flags_.context_size : 1;
-    return halves * (flags_.is_on("sequence_parallel") ? flags_.tensor_size : 1);
+    const std::int64_t halves = flags_.context_size() > 1 ? 2 * flags_.context_size() : 1;
+    return halves * (flags_.is_on("sequence_parallel") ? flags_.tensor_size() : 1);
   }
 
   void copied_sizes() {
@@ -333,7 +400,7 @@ class Reader {
           type->projector_norm == LayerNorm ? "LayerNorm" : flags_.text("normalization"), kDest);
     if (flags_.text("vision_projection_type") != "affine") return;
     set("model.vision.projector_type", "affine", "vision_projection_type");
-    std::erase_if(out_.fields, [](const MultimodalField& field) {
+    std::erase_if(fields_, [](const MultimodalField& field) {
       return field.path == "model.vision.projector_ffn_hidden_size";
     });
   }
@@ -350,7 +417,7 @@ class Reader {
     set_count(at + "ffn_hidden_size", tower->ffn_hidden_size, kDest);
     const bool has_idle_heads = name == "internvit";
     set_count(at + "num_attention_heads",
-              has_idle_heads ? round_up(tower->num_attention_heads, flags_.tensor_size)
+              has_idle_heads ? round_up(tower->num_attention_heads, flags_.tensor_size())
                              : tower->num_attention_heads,
               kDest);
     set_count(at + "kv_channels", tower->kv_channels, kDest);
@@ -410,31 +477,24 @@ class Reader {
     set_count("model.vision.num_patches", images * patches_, "img_h");
     if (images == 1) return;
     set_count("model.vision.num_images", images, tiles == images ? "max_num_tiles" : "num_frames");
-    out_.notes.push_back(fmt::format(
+    notes_.push_back(fmt::format(
         "model.vision.num_images {} is taken, the most that a sample may have", images));
   }
 
-  const MultimodalFlags& flags_;
+  MegatronDocument& document_;
+  Flags flags_;
   bool is_vlm_;
   std::int64_t patch_ = flags_.count("patch_dim", 0);
   std::int64_t patches_ = 0;  // of an image
-  MultimodalFields out_;
+  std::vector<MultimodalField> fields_;
+  std::vector<MultimodalProblem> problems_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
 
-std::int64_t MultimodalFlags::count(std::string_view dest, std::int64_t otherwise) const {
-  const std::string word = text(dest);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  const bool is_whole = error == std::errc() && end == word.data() + word.size();
-  // Products of what is in range stay so; the loader refuses the rest.
-  constexpr std::int64_t kFar = std::int64_t{1} << 40;
-  return is_whole ? std::clamp(value, -kFar, kFar) : otherwise;
-}
-
-MultimodalFields multimodal_fields(MultimodalProgram program, const MultimodalFlags& flags) {
-  return Reader(program, flags).read();
+void map_multimodal(MegatronDocument& document) {
+  if (document.program != MultimodalProgram::none) Reader(document).read();
 }
 
 }  // namespace pipeledger
