@@ -22,12 +22,17 @@ std::string config(const std::string& more) {
          more + "}";
 }
 
+/// Tests run beside each other: a folder for each.
+std::filesystem::path folder() {
+  const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
+  return std::filesystem::path(testing::TempDir()) / ("hf_" + test);
+}
+
 /// The scenario beside a config.json with this text.
 Scenario load_beside(const std::string& text, const std::vector<Override>& overrides = {}) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hf";
-  std::filesystem::create_directories(folder);
-  write_file(folder / "config.json", text);
-  return parse_text(kScenario, "yaml", folder / "x.yaml", overrides);
+  std::filesystem::create_directories(folder());
+  write_file(folder() / "config.json", text);
+  return parse_text(kScenario, "yaml", folder() / "x.yaml", overrides);
 }
 
 template <typename Load>
@@ -75,9 +80,8 @@ TEST(HfConfigInAScenario, FieldsKeepTheSchemasRange) {
 
 TEST(HfConfigInAScenario, WithoutAReaderIsRefusedByName) {
   load_beside(config(""));
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hf";
-  EXPECT_EQ(problems_of([&] { parse_scenario(kScenario, "yaml", folder / "x.yaml"); }),
-            (folder / "x.yaml").string() +
+  EXPECT_EQ(problems_of([&] { parse_scenario(kScenario, "yaml", folder() / "x.yaml"); }),
+            (folder() / "x.yaml").string() +
                 ":1:20: model.hf_config: no reader of config.json was handed in; load the scenario "
                 "by launch/load.h");
 }
