@@ -15,5 +15,6 @@ void add_advise_command(CLI::App& app);
 void add_view_command(CLI::App& app);
 void add_convert_command(CLI::App& app);
 void add_validate_command(CLI::App& app);
+void add_schema_command(CLI::App& app);
 
 }  // namespace pipeledger

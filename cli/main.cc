@@ -36,6 +36,7 @@ void add_commands(CLI::App& app) {
   add_view_command(app);
   add_convert_command(app);
   add_validate_command(app);
+  add_schema_command(app);
   app.footer(
       "Examples:\n"
       "  pipeledger run examples/llama3-70b-tp8-pp8.yaml\n"

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "launch/load.h"
 #include "spec/load.h"
+#include "spec/schema.h"
 
 namespace pipeledger {
 namespace {
@@ -53,6 +54,19 @@ void check_sources(const ScenarioOptions& options) {
     refuse(options.skips_unknown ? "--skip-unknown" : "--set-env", "needs --megatron-args");
 }
 
+/// --help-field PATH, which stands in the line of --help: help fits a screen.
+void add_field_help(CLI::App& command) {
+  command.set_help_flag("-h,--help", "Show this help; of a field: --help-field PATH");
+  const auto show = [](const std::string& path) {
+    print_result(field_help(path));
+    throw CLI::Success();
+  };
+  command.add_option_function<std::string>("--help-field", show)
+      ->type_name("PATH")
+      ->group("")
+      ->trigger_on_parse();
+}
+
 }  // namespace
 
 void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
@@ -77,6 +91,7 @@ void add_scenario_options(CLI::App& command, ScenarioOptions& options) {
                   "Override a field, e.g. train.seq_length=4096; repeatable")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
+  add_field_help(command);
 }
 
 CLI::Validator not_empty() {

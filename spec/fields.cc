@@ -9,10 +9,9 @@
 #include <optional>
 #include <set>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "spec/scenario.pb.h"
-#include "spec/schema.h"
+#include "spec/schema_options.h"
 
 namespace pipeledger {
 namespace {
@@ -20,16 +19,6 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-std::string join_path(const std::string& group, const std::string& field) {
-  return group.empty() ? field : group + "." + field;
-}
-
-std::vector<std::string> field_names(const Descriptor& descriptor) {
-  std::vector<std::string> names;
-  for (int i = 0; i < descriptor.field_count(); ++i) names.push_back(descriptor.field(i)->name());
-  return names;
-}
 
 /// The names of the fields, or of the first ones where there are many.
 std::string field_list(const Descriptor& descriptor) {
@@ -72,11 +61,6 @@ std::string unknown_field(const Descriptor& group, const std::string& path,
   }
   return fmt::format("unknown field; {} has {}", path.empty() ? "a scenario" : path,
                      field_list(group));
-}
-
-std::string number_text(double value) {
-  const bool is_count = value == std::floor(value) && std::abs(value) < 1e15;
-  return is_count ? fmt::format("{}", static_cast<std::int64_t>(value)) : fmt::format("{}", value);
 }
 
 /// "" when the value lies in the range the schema gives this field.
@@ -322,29 +306,6 @@ void read_fields(const Node& root, Message& message, FieldReport& report) {
                  root.kind == Node::Kind::nothing
                      ? fmt::format("is empty; a scenario has {}", names)
                      : fmt::format("is not a group of fields; a scenario has {}", names)));
-}
-
-std::vector<std::string> fields_of_section(std::string_view section) {
-  const FieldDescriptor* field =
-      proto::Scenario::descriptor()->FindFieldByName(std::string(section));
-  PIPELEDGER_CHECK(field != nullptr && field->message_type() != nullptr, "section={}", section);
-  return field_names(*field->message_type());
-}
-
-double largest_allowed(std::string_view path) {
-  const Descriptor* group = proto::Scenario::descriptor();
-  const FieldDescriptor* field = nullptr;
-  for (std::size_t begin = 0; begin < path.size();) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    field = group == nullptr ? nullptr
-                             : group->FindFieldByName(std::string(path.substr(begin, end - begin)));
-    PIPELEDGER_CHECK(field != nullptr, "path={}", path);
-    group = field->message_type();
-    begin = end + 1;
-  }
-  PIPELEDGER_CHECK(field != nullptr && field->options().HasExtension(proto::at_most), "path={}",
-                   path);
-  return field->options().GetExtension(proto::at_most);
 }
 
 }  // namespace pipeledger

@@ -13,6 +13,7 @@
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
 #include "spec/scenario.pb.h"
+#include "spec/schema_options.h"
 
 namespace pipeledger {
 namespace {
@@ -41,53 +42,34 @@ proto::Gpu sourced_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written
   gpu.MergeFrom(from_cluster);
   if (written.has_memory_bytes() && written.has_memory_gib())
     findings.reject("cluster.gpu.memory_gib", "says again what memory_bytes says; keep one");
-  // The preset counts bytes; a size in GiB takes their place.
-  if (written.has_memory_gib()) gpu.clear_memory_bytes();
   return gpu;
 }
 
-void require_gpu_fields(const proto::Gpu& gpu, Findings& findings) {
+void require_gpu_fields(proto::Gpu& gpu, Findings& findings) {
   if (gpu.ByteSizeLong() == 0)
     return require(false, "cluster.gpu", "name a cluster.gpu.preset, or write its fields",
                    findings);
-  const std::string_view remedy = "write it, or name a cluster.gpu.preset";
-  require(gpu.has_peak_tflops(), "cluster.gpu.peak_tflops", remedy, findings);
-  require(gpu.has_peak_fp32_tflops(), "cluster.gpu.peak_fp32_tflops", remedy, findings);
-  if (findings.is_sound("cluster.gpu.memory_gib"))
-    require(gpu.has_memory_bytes() || gpu.has_memory_gib(), "cluster.gpu.memory_bytes", remedy,
-            findings);
-  require(gpu.has_memory_bandwidth_gbps(), "cluster.gpu.memory_bandwidth_GBps", remedy, findings);
-  require(gpu.has_compute_efficiency(), "cluster.gpu.compute_efficiency", remedy, findings);
-  require(gpu.has_memory_efficiency(), "cluster.gpu.memory_efficiency", remedy, findings);
+  // The preset counts bytes; a size in GiB takes their place.
+  if (gpu.has_memory_gib() || !findings.is_sound("cluster.gpu.memory_gib"))
+    gpu.set_memory_bytes(
+        static_cast<std::int64_t>(gpu.memory_gib() * static_cast<double>((1_GiB).value())));
+  require_fields(gpu, "cluster.gpu", findings);
 }
 
 Gpu resolve_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written, Findings& findings) {
-  const proto::Gpu g = sourced_gpu(from_cluster, written, findings);
+  proto::Gpu g = sourced_gpu(from_cluster, written, findings);
   require_gpu_fields(g, findings);
-  const double gib = static_cast<double>((1_GiB).value());
   Gpu gpu;
   gpu.name = g.has_name() ? g.name() : g.preset();
   gpu.peak_16bit = FlopsPerSecond(g.peak_tflops() * 1e12);
   gpu.peak_fp32 = FlopsPerSecond(g.peak_fp32_tflops() * 1e12);
   gpu.peak_fp8 = FlopsPerSecond(g.peak_fp8_tflops() * 1e12);
-  gpu.memory = Bytes(g.has_memory_bytes() ? g.memory_bytes()
-                                          : static_cast<std::int64_t>(g.memory_gib() * gib));
+  gpu.memory = Bytes(g.memory_bytes());
   gpu.memory_bandwidth = from_GBps(g.memory_bandwidth_gbps());
   gpu.compute_efficiency = g.compute_efficiency();
   gpu.memory_efficiency = g.memory_efficiency();
-  if (g.has_compute_capability()) gpu.compute_capability = g.compute_capability();
+  gpu.compute_capability = g.compute_capability();
   return gpu;
-}
-
-void require_cluster_fields(const proto::Cluster& cluster, Findings& findings) {
-  const std::string_view remedy = "write it, or name a cluster.preset";
-  require(cluster.has_nvlink_gbps(), "cluster.nvlink_GBps", remedy, findings);
-  require(cluster.has_nvlink_latency_us(), "cluster.nvlink_latency_us", remedy, findings);
-  require(cluster.has_nvswitches_per_node(), "cluster.nvswitches_per_node", remedy, findings);
-  require(cluster.has_nic_gbps(), "cluster.nic_GBps", remedy, findings);
-  require(cluster.has_pcie_gbps(), "cluster.pcie_GBps", remedy, findings);
-  require(cluster.has_network_latency_us(), "cluster.network_latency_us", remedy, findings);
-  require(cluster.has_scalable_unit_nodes(), "cluster.scalable_unit_nodes", remedy, findings);
 }
 
 /// Devices and links as they were written, nodes and GPUs a node counted from them.
@@ -96,8 +78,7 @@ void add_custom_devices(const proto::Cluster& written, Findings& findings, Clust
   int num_gpus = 0;
   for (int i = 0; i < written.devices_size(); ++i) {
     const proto::Device& device = written.devices(i);
-    require(device.has_name(), fmt::format("cluster.devices[{}].name", i),
-            "links name devices by it", findings);
+    require_fields(device, fmt::format("cluster.devices[{}]", i), findings);
     cluster.devices.push_back(
         {device.name(), static_cast<DeviceKind>(device.kind()), device.node()});
     if (device.kind() != proto::Device::gpu) continue;
@@ -106,11 +87,7 @@ void add_custom_devices(const proto::Cluster& written, Findings& findings, Clust
   }
   for (int i = 0; i < written.links_size(); ++i) {
     const proto::Link& link = written.links(i);
-    const std::string path = fmt::format("cluster.links[{}]", i);
-    require(link.has_from(), path + ".from", "name a device", findings);
-    require(link.has_to(), path + ".to", "name a device", findings);
-    require(link.has_bandwidth_gbps(), path + ".bandwidth_GBps", "write the GB/s each way",
-            findings);
+    require_fields(link, fmt::format("cluster.links[{}]", i), findings);
     cluster.links.push_back(
         {link.from(), link.to(), from_GBps(link.bandwidth_gbps()), from_us(link.latency_us())});
   }
@@ -136,9 +113,9 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
     add_custom_devices(c, findings, cluster);
     return cluster;
   }
-  require_cluster_fields(c, findings);
+  require_fields(c, "cluster", findings);
   cluster.nodes = c.nodes();
-  cluster.gpus_per_node = c.has_gpus_per_node() ? c.gpus_per_node() : 8;
+  cluster.gpus_per_node = c.gpus_per_node();
   cluster.nvlink_bandwidth = from_GBps(c.nvlink_gbps());
   cluster.nvlink_latency = from_us(c.nvlink_latency_us());
   cluster.nvswitches_per_node = c.nvswitches_per_node();
@@ -148,7 +125,7 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
   cluster.network_latency = from_us(c.network_latency_us());
   cluster.fabric = static_cast<Fabric>(c.fabric());
   cluster.scalable_unit_nodes = c.scalable_unit_nodes();
-  cluster.oversubscription = c.has_oversubscription() ? c.oversubscription() : 1;
+  cluster.oversubscription = c.oversubscription();
   return cluster;
 }
 
@@ -181,7 +158,7 @@ int resolve_virtual_size(const proto::Parallel& written, int num_layers, int pip
     return chunks;
   }
   if (!written.has_num_layers_per_virtual_pipeline_stage())
-    return std::max(written.virtual_pipeline_model_parallel_size(), 1);
+    return written.virtual_pipeline_model_parallel_size();
   const std::string field = "parallel.num_layers_per_virtual_pipeline_stage";
   const int layers_per_stage = written.num_layers_per_virtual_pipeline_stage();
   if (written.has_virtual_pipeline_model_parallel_size()) {
@@ -205,18 +182,16 @@ int resolve_virtual_size(const proto::Parallel& written, int num_layers, int pip
 
 Parallel resolve_parallel(const proto::Parallel& written, const Model& model,
                           const Cluster& cluster, Findings& findings) {
-  const auto or_one = [](int size) { return std::max(size, 1); };
   Parallel parallel;
-  parallel.tensor_model_parallel_size = or_one(written.tensor_model_parallel_size());
-  parallel.pipeline_model_parallel_size = or_one(written.pipeline_model_parallel_size());
-  parallel.context_parallel_size = or_one(written.context_parallel_size());
+  parallel.tensor_model_parallel_size = written.tensor_model_parallel_size();
+  parallel.pipeline_model_parallel_size = written.pipeline_model_parallel_size();
+  parallel.context_parallel_size = written.context_parallel_size();
   parallel.cp_comm_type = static_cast<CpCommType>(written.cp_comm_type());
-  parallel.expert_model_parallel_size = or_one(written.expert_model_parallel_size());
+  parallel.expert_model_parallel_size = written.expert_model_parallel_size();
   parallel.expert_tensor_parallel_size = written.has_expert_tensor_parallel_size()
                                              ? written.expert_tensor_parallel_size()
                                              : parallel.tensor_model_parallel_size;
-  parallel.num_distributed_optimizer_instances =
-      or_one(written.num_distributed_optimizer_instances());
+  parallel.num_distributed_optimizer_instances = written.num_distributed_optimizer_instances();
   const std::int64_t model_parallel_size = std::int64_t{parallel.tensor_model_parallel_size} *
                                            parallel.context_parallel_size *
                                            parallel.pipeline_model_parallel_size;
@@ -249,10 +224,7 @@ Parallel resolve_parallel(const proto::Parallel& written, const Model& model,
 std::optional<LayerTimes> resolve_times(bool is_given, const proto::LayerTimes& written,
                                         const std::string& path, Findings& findings) {
   if (!is_given) return std::nullopt;
-  require(written.has_forward_ms(), path + ".forward_ms", "write the milliseconds of a microbatch",
-          findings);
-  require(written.has_backward_ms(), path + ".backward_ms",
-          "write the milliseconds of a microbatch", findings);
+  require_fields(written, path, findings);
   const double weight_ms =
       written.has_weight_backward_ms() ? written.weight_backward_ms() : written.backward_ms() / 2;
   if (weight_ms > written.backward_ms()) {
@@ -277,7 +249,7 @@ const char* auto_schedule(const Scenario& scenario) {
 /// The order by name, or the path of the file that holds it.
 void resolve_schedule(const proto::Sim& written, const Scenario& scenario,
                       const std::filesystem::path& folder, Sim& sim, Findings& findings) {
-  sim.num_seq_splits = std::max(written.num_seq_splits(), 1);
+  sim.num_seq_splits = written.num_seq_splits();
   const bool is_auto = !written.has_schedule() || written.schedule() == "auto";
   if (!written.has_schedule_file()) {
     sim.schedule = is_auto ? auto_schedule(scenario) : written.schedule();
@@ -306,15 +278,13 @@ Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
                                              : Runtime::torch;
   sim.engine = static_cast<EngineKind>(written.engine());
   sim.convention = static_cast<Convention>(written.convention());
-  if (written.has_megatron_release()) {
-    const auto release = parse_megatron_release(written.megatron_release());
-    if (!release)
-      findings.add("sim.megatron_release",
-                   fmt::format("'{}' is not a release of Megatron Core whose estimate is known; "
-                               "legal: 0.12.0 to 0.19.0",
-                               written.megatron_release()));
-    sim.megatron_release = release.value_or(sim.megatron_release);
-  }
+  const auto release = parse_megatron_release(written.megatron_release());
+  if (!release)
+    findings.add("sim.megatron_release",
+                 fmt::format("'{}' is not a release of Megatron Core whose estimate is known; "
+                             "legal: 0.12.0 to 0.19.0",
+                             written.megatron_release()));
+  sim.megatron_release = release.value_or(sim.megatron_release);
   sim.overlap_p2p_communication =
       written.has_overlap_p2p_communication()
           ? written.overlap_p2p_communication()
@@ -325,7 +295,7 @@ Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
                                         ? written.deallocate_pipeline_outputs()
                                         : sim.runtime == Runtime::megatron;
   sim.hop_latency = from_us(written.hop_latency_us());
-  sim.fold_replicas = !written.has_fold_replicas() || written.fold_replicas();
+  sim.fold_replicas = written.fold_replicas();
   sim.embedding_times = resolve_times(written.has_embedding_times(), written.embedding_times(),
                                       "sim.embedding_times", findings);
   sim.layer_times =
@@ -349,14 +319,22 @@ void require(bool is_given, const std::string& field, std::string_view remedy, F
     findings.reject(field, fmt::format("is missing; {}", remedy));
 }
 
+void require_fields(const google::protobuf::Message& message, const std::string& path,
+                    Findings& findings) {
+  const google::protobuf::Descriptor& group = *message.GetDescriptor();
+  for (int i = 0; i < group.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *group.field(i);
+    if (!field.options().HasExtension(proto::required)) continue;
+    require(message.GetReflection()->HasField(message, &field), join_path(path, field.name()),
+            field.options().GetExtension(proto::required), findings);
+  }
+}
+
 Scenario resolve(const proto::Scenario& written, const std::filesystem::path& folder,
                  const SectionReader& read_hf_config, Findings& findings) {
-  require(written.has_model(), "model", "name a model.preset, such as llama3-8b", findings);
-  require(written.has_train(), "train", "write train.global_batch_size and train.seq_length",
-          findings);
-  require(written.has_cluster(), "cluster", "name a cluster.preset, such as dgx-h100", findings);
+  require_fields(written, "", findings);
   Scenario scenario;
-  const int tensor_size = std::max(written.parallel().tensor_model_parallel_size(), 1);
+  const int tensor_size = written.parallel().tensor_model_parallel_size();
   scenario.model = resolve_model(written.model(), folder, read_hf_config, tensor_size, findings);
   scenario.cluster = resolve_cluster(written.cluster(), findings);
   scenario.parallel =

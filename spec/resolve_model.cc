@@ -67,40 +67,34 @@ std::int64_t default_ffn_hidden_size(std::int64_t hidden_size, bool swiglu) {
 }
 
 void require_model_fields(const proto::Model& model, Findings& findings) {
-  const std::string_view remedy = "write it, or name a model.preset or model.hf_config";
-  require(model.has_num_layers(), "model.num_layers", remedy, findings);
-  require(model.has_hidden_size(), "model.hidden_size", remedy, findings);
-  require(model.has_num_attention_heads(), "model.num_attention_heads", remedy, findings);
-  require(model.has_vocab_size(), "model.vocab_size", remedy, findings);
+  require_fields(model, "model", findings);
   if (model.position_embedding_type() == proto::Model::learned_absolute)
     require(model.has_max_position_embeddings(), "model.max_position_embeddings",
             "a learned table has so many rows; write it, or position_embedding_type: rope",
             findings);
 }
 
-/// Megatron's defaults (MLATransformerConfig).
 MultiLatentAttention resolve_mla(const proto::Model& m) {
   MultiLatentAttention mla;
   mla.q_lora_rank = m.q_lora_rank();
-  if (m.has_kv_lora_rank()) mla.kv_lora_rank = m.kv_lora_rank();
-  if (m.has_qk_head_dim()) mla.qk_head_dim = m.qk_head_dim();
-  if (m.has_qk_pos_emb_head_dim()) mla.qk_pos_emb_head_dim = m.qk_pos_emb_head_dim();
-  if (m.has_v_head_dim()) mla.v_head_dim = m.v_head_dim();
+  mla.kv_lora_rank = m.kv_lora_rank();
+  mla.qk_head_dim = m.qk_head_dim();
+  mla.qk_pos_emb_head_dim = m.qk_pos_emb_head_dim();
+  mla.v_head_dim = m.v_head_dim();
   return mla;
 }
 
 MixtureOfExperts resolve_moe(const proto::Model& m, const Model& model, Findings& findings) {
   MixtureOfExperts moe;
   moe.num_experts = m.num_experts();
-  if (m.has_moe_router_topk()) moe.router_topk = m.moe_router_topk();
+  moe.router_topk = m.moe_router_topk();
   moe.ffn_hidden_size =
       m.has_moe_ffn_hidden_size() ? m.moe_ffn_hidden_size() : model.ffn_hidden_size;
   moe.shared_expert_intermediate_size = m.moe_shared_expert_intermediate_size();
   moe.shared_expert_gate = m.moe_shared_expert_gate();
   moe.router_enable_expert_bias = m.moe_router_enable_expert_bias();
   moe.latent_size = m.moe_latent_size();
-  LayerPattern pattern =
-      parse_layer_pattern(m.has_moe_layer_freq() ? m.moe_layer_freq() : "1", model.num_layers);
+  LayerPattern pattern = parse_layer_pattern(m.moe_layer_freq(), model.num_layers);
   if (!pattern.problem.empty())
     findings.add("model.moe_layer_freq", std::move(pattern.problem), {"model.num_layers"});
   moe.layers = std::move(pattern.layers);
@@ -128,7 +122,7 @@ void resolve_vision_parts(const proto::Vision& v, const Model& model, Vision& vi
   vision.add_qkv_bias = v.add_qkv_bias();
   vision.qk_layernorm = v.qk_layernorm();
   vision.pre_layernorm = v.pre_layernorm();
-  if (v.has_final_layernorm()) vision.final_layernorm = v.final_layernorm();
+  vision.final_layernorm = v.final_layernorm();
   vision.tensor_parallel = v.tensor_parallel();
   vision.projector_type = static_cast<ProjectorType>(v.projector_type());
   vision.projector_normalization = projector_norm(v);
@@ -137,12 +131,7 @@ void resolve_vision_parts(const proto::Vision& v, const Model& model, Vision& vi
 }
 
 Vision resolve_vision(const proto::Vision& v, const Model& model, Findings& findings) {
-  const std::string_view remedy = "a vision tower needs it";
-  require(v.has_num_layers(), "model.vision.num_layers", remedy, findings);
-  require(v.has_hidden_size(), "model.vision.hidden_size", remedy, findings);
-  require(v.has_num_attention_heads(), "model.vision.num_attention_heads", remedy, findings);
-  require(v.has_num_patches(), "model.vision.num_patches", "write the patches of one sequence",
-          findings);
+  require_fields(v, "model.vision", findings);
   Vision vision;
   vision.num_layers = std::max(v.num_layers(), 1);
   vision.hidden_size = std::max<std::int64_t>(v.hidden_size(), 1);
@@ -154,14 +143,14 @@ Vision resolve_vision(const proto::Vision& v, const Model& model, Findings& find
       v.has_kv_channels()
           ? v.kv_channels()
           : std::max<std::int64_t>(vision.hidden_size / vision.num_attention_heads, 1);
-  if (v.has_patch_dim()) vision.patch_dim = v.patch_dim();
+  vision.patch_dim = v.patch_dim();
   vision.num_patches = std::max<std::int64_t>(v.num_patches(), 1);
-  if (v.has_spatial_merge_size()) vision.spatial_merge_size = v.spatial_merge_size();
+  vision.spatial_merge_size = v.spatial_merge_size();
   vision.projector_ffn_hidden_size =
       v.has_projector_ffn_hidden_size() ? v.projector_ffn_hidden_size() : vision.hidden_size;
-  if (v.has_num_images()) vision.num_images = v.num_images();
+  vision.num_images = v.num_images();
   vision.class_token_len = v.class_token_len();
-  if (v.has_drop_class_token()) vision.drop_class_token = v.drop_class_token();
+  vision.drop_class_token = v.drop_class_token();
   vision.num_position_embeddings = v.num_position_embeddings();
   resolve_vision_parts(v, model, vision);
   return vision;
@@ -176,8 +165,7 @@ void resolve_tower_recompute(const proto::Vision& written, const Train& train, V
           ? static_cast<RecomputeGranularity>(written.recompute_granularity())
       : is_selective ? RecomputeGranularity::selective
                      : RecomputeGranularity::none;
-  if (written.has_recompute_num_layers())
-    vision.recompute_num_layers = written.recompute_num_layers();
+  vision.recompute_num_layers = written.recompute_num_layers();
 }
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
@@ -202,19 +190,17 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
                                           : 0;  // check says so
   model.vocab_size = std::max<std::int64_t>(m.vocab_size(), 1);
   // Megatron-LM, vocab_size_with_padding.
-  const std::int64_t multiple =
-      (m.has_make_vocab_size_divisible_by() ? m.make_vocab_size_divisible_by() : 128) *
-      tensor_parallel_size;
+  const std::int64_t multiple = m.make_vocab_size_divisible_by() * tensor_parallel_size;
   model.padded_vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
   model.max_position_embeddings = m.max_position_embeddings();
   model.learned_position_embeddings = m.position_embedding_type() == proto::Model::learned_absolute;
   model.normalization = static_cast<Normalization>(m.normalization());
   model.untie_embeddings_and_output_weights = m.untie_embeddings_and_output_weights();
-  model.add_bias_linear = m.has_add_bias_linear() ? m.add_bias_linear() : true;
+  model.add_bias_linear = m.add_bias_linear();
   model.add_qkv_bias = m.add_qkv_bias();
   model.qk_layernorm = m.qk_layernorm();
-  model.hidden_dropout = m.has_hidden_dropout() ? m.hidden_dropout() : 0.1;
-  model.attention_dropout = m.has_attention_dropout() ? m.attention_dropout() : 0.1;
+  model.hidden_dropout = m.hidden_dropout();
+  model.attention_dropout = m.attention_dropout();
   model.attention_output_gate = m.attention_output_gate();
   if (m.multi_latent_attention()) model.mla = resolve_mla(m);
   if (m.has_num_experts()) model.moe = resolve_moe(m, model, findings);

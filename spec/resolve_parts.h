@@ -1,6 +1,8 @@
 // The parts of a scenario, each from what was written: for resolve.cc alone.
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -19,6 +21,10 @@ class Vision;
 
 /// "FIELD is missing; REMEDY", unless the field is given or already told wrong.
 void require(bool is_given, const std::string& field, std::string_view remedy, Findings& findings);
+
+/// The same for every field of `message`, at `path`, that the schema says is needed.
+void require_fields(const google::protobuf::Message& message, const std::string& path,
+                    Findings& findings);
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
                     const SectionReader& read_hf_config, std::int64_t tensor_parallel_size,

@@ -99,23 +99,21 @@ std::vector<Enum> in_enum_order(const List& written) {
 
 void set_optimizer(const proto::Train& written, Train& train) {
   train.optimizer = static_cast<Optimizer>(written.optimizer());
-  if (written.has_sgd_momentum()) train.sgd_momentum = written.sgd_momentum();
+  train.sgd_momentum = written.sgd_momentum();
   train.use_precision_aware_optimizer = written.use_precision_aware_optimizer();
   train.optimizer_dtypes = {.main_grads = static_cast<Dtype>(written.main_grads_dtype()),
                             .main_params = static_cast<Dtype>(written.main_params_dtype()),
                             .exp_avg = static_cast<Dtype>(written.exp_avg_dtype()),
                             .exp_avg_sq = static_cast<Dtype>(written.exp_avg_sq_dtype())};
   if (written.optimizer_cpu_offload())
-    train.optimizer_offload_fraction =
-        written.has_optimizer_offload_fraction() ? written.optimizer_offload_fraction() : 1;
+    train.optimizer_offload_fraction = written.optimizer_offload_fraction();
   train.overlap_cpu_optimizer_d2h_h2d = written.overlap_cpu_optimizer_d2h_h2d();
   train.outer_dp_sharding_strategy = static_cast<Sharding>(written.outer_dp_sharding_strategy());
   train.fsdp_double_buffer = written.fsdp_double_buffer();
   if (written.has_ddp_bucket_size()) train.ddp_bucket_size = written.ddp_bucket_size();
   if (written.has_ddp_num_buckets()) train.ddp_num_buckets = written.ddp_num_buckets();
   train.ddp_pad_buckets_for_high_nccl_busbw = written.ddp_pad_buckets_for_high_nccl_busbw();
-  train.gradient_accumulation_fusion =
-      !written.has_gradient_accumulation_fusion() || written.gradient_accumulation_fusion();
+  train.gradient_accumulation_fusion = written.gradient_accumulation_fusion();
 }
 
 void set_recompute_and_offload(const proto::Train& written, Train& train) {
@@ -131,10 +129,8 @@ void set_recompute_and_offload(const proto::Train& written, Train& train) {
   train.fine_grained_activation_offloading = written.fine_grained_activation_offloading();
   if (train.fine_grained_activation_offloading)
     train.offload_modules = in_enum_order<OffloadModule>(written.offload_modules());
-  if (written.has_min_offloaded_tensor_size())
-    train.min_offloaded_tensor_size = written.min_offloaded_tensor_size();
-  if (written.has_activation_offload_fraction())
-    train.activation_offload_fraction = written.activation_offload_fraction();
+  train.min_offloaded_tensor_size = written.min_offloaded_tensor_size();
+  train.activation_offload_fraction = written.activation_offload_fraction();
   train.delta_offload_bytes_across_pp_ranks = Bytes(written.delta_offload_bytes_across_pp_ranks());
 }
 
@@ -144,8 +140,7 @@ void set_experts(const proto::Train& written, Train& train) {
   if (written.has_moe_expert_capacity_factor())
     train.moe_expert_capacity_factor = written.moe_expert_capacity_factor();
   train.moe_pad_expert_input_to_capacity = written.moe_pad_expert_input_to_capacity();
-  if (written.has_moe_imbalance_factor())
-    train.moe_imbalance_factor = written.moe_imbalance_factor();
+  train.moe_imbalance_factor = written.moe_imbalance_factor();
   train.moe_grouped_gemm = written.moe_grouped_gemm();
   train.moe_permute_fusion = written.moe_permute_fusion();
   train.overlap_moe_expert_parallel_comm = written.overlap_moe_expert_parallel_comm();
@@ -162,12 +157,9 @@ std::int64_t num_deferred_microbatches(const Train& train) {
 
 Train resolve_train(const proto::Train& written, int data_parallel_size, const Gpu& gpu,
                     Findings& findings) {
-  require(written.has_global_batch_size(), "train.global_batch_size",
-          "write the sequences of one step, over all replicas", findings);
-  require(written.has_seq_length(), "train.seq_length", "write the tokens of one sequence",
-          findings);
+  require_fields(written, "train", findings);
   Train train;
-  train.micro_batch_size = written.has_micro_batch_size() ? written.micro_batch_size() : 1;
+  train.micro_batch_size = written.micro_batch_size();
   train.global_batch_size = std::max<std::int64_t>(written.global_batch_size(), 1);
   train.num_microbatches = std::max<std::int64_t>(
       train.global_batch_size / (train.micro_batch_size * data_parallel_size), 1);
@@ -179,8 +171,8 @@ Train resolve_train(const proto::Train& written, int data_parallel_size, const G
   train.sharding = resolve_sharding(written, train.ddp_impl, findings);
   train.overlap_grad_reduce = written.overlap_grad_reduce();
   train.overlap_param_gather = written.overlap_param_gather();
-  train.align_grad_reduce = !written.has_align_grad_reduce() || written.align_grad_reduce();
-  train.align_param_gather = !written.has_align_param_gather() || written.align_param_gather();
+  train.align_grad_reduce = written.align_grad_reduce();
+  train.align_param_gather = written.align_param_gather();
   if (written.has_fp8_format())
     train.fp8 = Fp8{.format = static_cast<Fp8Format>(written.fp8_format()),
                     .recipe = static_cast<Fp8Recipe>(written.fp8_recipe()),
@@ -191,12 +183,12 @@ Train resolve_train(const proto::Train& written, int data_parallel_size, const G
   if (written.cross_entropy_loss_fusion())
     train.cross_entropy_fusion =
         static_cast<CrossEntropyFusionImpl>(written.cross_entropy_fusion_impl());
-  train.cross_entropy_num_chunks = std::max(written.cross_entropy_num_chunks(), 1);
+  train.cross_entropy_num_chunks = written.cross_entropy_num_chunks();
   train.defer_embedding_wgrad_compute = written.defer_embedding_wgrad_compute();
   train.wgrad_deferral_limit = written.wgrad_deferral_limit();
   train.transformer_impl = static_cast<TransformerImpl>(written.transformer_impl());
   train.fp32_residual_connection = written.fp32_residual_connection();
-  train.bias_swiglu_fusion = !written.has_bias_swiglu_fusion() || written.bias_swiglu_fusion();
+  train.bias_swiglu_fusion = written.bias_swiglu_fusion();
   train.create_attention_mask_in_dataloader = written.create_attention_mask_in_dataloader();
   return train;
 }

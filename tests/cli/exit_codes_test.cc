@@ -127,6 +127,7 @@ TEST(ExitCode, IsOneWhenAnOutputCannotBeWritten) {
 /// What a command takes; out/ is a run's.
 std::string input_of(const std::string& command) {
   if (command == "view") return "out/step.pb";
+  if (command == "schema") return "";
   return command == "validate" ? "examples/simumax-b200.jsonl" : "examples/tiny.json";
 }
 

@@ -65,5 +65,23 @@ TEST(Help, VersionIsOneLine) {
   EXPECT_EQ(outcome.out, "pipeledger " PIPELEDGER_VERSION "\n");
 }
 
+TEST(Help, OfAFieldComesFromEveryCommandThatTakesAScenario) {
+  Workplace here;
+  const Outcome of_run = here.run("pipeledger run --help-field train.seq_length");
+  EXPECT_EQ(of_run.status, 0);
+  EXPECT_EQ(of_run.err, "");
+  EXPECT_THAT(of_run.out, ::testing::HasSubstr("tokens of a sequence"));
+  for (const std::string command : {"ledger", "schedule", "topology", "sweep", "advise", "convert"})
+    EXPECT_EQ(here.run("pipeledger " + command + " --help-field train.seq_length").out, of_run.out)
+        << command;
+}
+
+TEST(Help, OfAnUnknownFieldNamesTheNearest) {
+  const Outcome outcome = Workplace().run("pipeledger run --help-field train.seq_lenght");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("did you mean train.seq_length?"));
+}
+
 }  // namespace
 }  // namespace pipeledger::testing
