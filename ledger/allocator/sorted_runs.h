@@ -61,7 +61,7 @@ class SortedRuns {
   }
 
  private:
-  static constexpr std::size_t kRun = 256;
+  static constexpr std::size_t kRun = 64;
 
   void split(std::size_t number) {
     std::vector<Item>& run = runs_[number];

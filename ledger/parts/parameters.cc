@@ -11,8 +11,6 @@
 namespace pipeledger {
 namespace {
 
-PartParameters listed(Tape tape) { return {tape.take_weights(), tape.buffer_bytes()}; }
-
 /// What stands before a parameter's name in the whole model.
 std::string prefix(Part part, int number) {
   switch (part) {
@@ -34,18 +32,6 @@ std::string full_name(const Weight& weight, Part part, int number) {
 }
 
 }  // namespace
-
-std::int64_t PartParameters::num() const {
-  std::int64_t numel = 0;
-  for (const Weight& weight : weights) numel += weight.numel;
-  return numel;
-}
-
-std::int64_t PartParameters::num_trained() const {
-  std::int64_t numel = 0;
-  for (const Weight& weight : weights) numel += weight.frozen ? 0 : weight.numel;
-  return numel;
-}
 
 bool holds_embedding(const StageLayout& stage) {
   return stage.embedding || stage.num_mtp_layers > 0;
@@ -69,30 +55,32 @@ std::optional<Part> shared_embedding_part(const Scenario& scenario, const StageL
 }
 
 PartParameters layer_parameters(const Scenario& scenario, const Layer& layer) {
-  return listed(layer_tape(scenario, {layer}, Takes::weights));
+  return layer_tape(scenario, {layer}, Takes::weights).take_parameters();
 }
 
 PartParameters part_parameters(const Scenario& scenario, Part part) {
   switch (part) {
     case Part::vision_patches:
-      return listed(vision_patches_tape(vision_scenario(scenario), scenario, Takes::weights));
+      return vision_patches_tape(vision_scenario(scenario), scenario, Takes::weights)
+          .take_parameters();
     case Part::vision_layer:
-      return listed(vision_layer_tape(vision_scenario(scenario), Takes::weights));
+      return vision_layer_tape(vision_scenario(scenario), Takes::weights).take_parameters();
     case Part::vision_projector:
-      return listed(vision_projector_tape(vision_scenario(scenario), scenario, Takes::weights));
+      return vision_projector_tape(vision_scenario(scenario), scenario, Takes::weights)
+          .take_parameters();
     case Part::embedding:
-      return listed(embedding_tape(scenario, Takes::weights));
+      return embedding_tape(scenario, Takes::weights).take_parameters();
     case Part::mtp_layer:
-      return listed(mtp_tape(scenario, false, Takes::weights));
+      return mtp_tape(scenario, false, Takes::weights).take_parameters();
     case Part::final_norm: {
       Tape tape(scenario, shape_of(scenario), Takes::weights);
       construct_final_norm(tape);
-      return listed(std::move(tape));
+      return tape.take_parameters();
     }
     case Part::output_layer: {
       Tape tape(scenario, shape_of(scenario), Takes::weights);
       construct_output_layer(tape);
-      return listed(std::move(tape));
+      return tape.take_parameters();
     }
     case Part::layer:
       break;

@@ -23,14 +23,6 @@ enum class Part {
   output_layer,
 };
 
-/// The parameters of a part, and the buffers beside them.
-struct PartParameters {
-  std::vector<Weight> weights;  // in registration order
-  std::int64_t buffer_bytes = 0;
-
-  std::int64_t num() const;
-  std::int64_t num_trained() const;  // those that are not frozen
-};
 /// Of any part but a decoder layer.
 PartParameters part_parameters(const Scenario& scenario, Part part);
 PartParameters layer_parameters(const Scenario& scenario, const Layer& layer);

@@ -13,6 +13,18 @@ std::int64_t TapeTensor::numel() const {
                          std::multiplies<>{});
 }
 
+std::int64_t PartParameters::num() const {
+  std::int64_t numel = 0;
+  for (const Weight& weight : weights) numel += weight.numel;
+  return numel;
+}
+
+std::int64_t PartParameters::num_trained() const {
+  std::int64_t numel = 0;
+  for (const Weight& weight : weights) numel += weight.frozen ? 0 : weight.numel;
+  return numel;
+}
+
 Live& Live::operator+=(const Live& other) {
   activations += other.activations;
   logits += other.logits;
@@ -22,19 +34,7 @@ Live& Live::operator+=(const Live& other) {
 void Tape::weight(Weight weight) {
   weight.frozen = is_frozen;
   weight.scope = scope;
-  weights_.push_back(weight);
-}
-
-std::int64_t Tape::num_parameters() const {
-  std::int64_t numel = 0;
-  for (const Weight& weight : weights_) numel += weight.numel;
-  return numel;
-}
-
-std::int64_t Tape::num_trained_parameters() const {
-  std::int64_t numel = 0;
-  for (const Weight& weight : weights_) numel += weight.frozen ? 0 : weight.numel;
-  return numel;
+  parameters_.weights.push_back(weight);
 }
 
 TensorId Tape::tensor(std::string_view module, std::string_view name,

@@ -108,6 +108,15 @@ struct Weight {
   std::string_view scope;  // before the module: "mtp_model_layer." inside an MTP layer
 };
 
+/// The parameters of a part, and the buffers beside them.
+struct PartParameters {
+  std::vector<Weight> weights;  // in registration order
+  std::int64_t buffer_bytes = 0;
+
+  std::int64_t num() const;
+  std::int64_t num_trained() const;  // those that are not frozen
+};
+
 class Tape {
  public:
   /// What is asked for: weights alone are quick to list.
@@ -115,7 +124,7 @@ class Tape {
 
   Tape(const Scenario& of, const Shape& sizes, Takes takes = Takes::all)
       : scenario(of), shape(sizes), is_frozen(of.model.freeze_language_model), takes_(takes) {
-    weights_.reserve(24);
+    parameters_.weights.reserve(24);
     if (!takes_nodes()) return;
     tensors_.reserve(64);
     nodes_.reserve(48);
@@ -126,13 +135,13 @@ class Tape {
   /// A parameter; frozen if the tape is, and in its scope.
   void weight(Weight weight);
   /// Bytes beside the parameters, kept from step to step (torch's register_buffer).
-  void buffer(std::int64_t bytes) { buffer_bytes_ += bytes; }
+  void buffer(std::int64_t bytes) { parameters_.buffer_bytes += bytes; }
 
-  const std::vector<Weight>& weights() const { return weights_; }
-  std::vector<Weight> take_weights() { return std::move(weights_); }
-  std::int64_t buffer_bytes() const { return buffer_bytes_; }
-  std::int64_t num_parameters() const;
-  std::int64_t num_trained_parameters() const;
+  const std::vector<Weight>& weights() const { return parameters_.weights; }
+  std::int64_t buffer_bytes() const { return parameters_.buffer_bytes; }
+  std::int64_t num_parameters() const { return parameters_.num(); }
+  std::int64_t num_trained_parameters() const { return parameters_.num_trained(); }
+  PartParameters take_parameters() { return std::move(parameters_); }
 
   TensorId tensor(std::string_view module, std::string_view name,
                   std::initializer_list<std::int64_t> dimensions, std::int64_t element_bytes,
@@ -215,8 +224,7 @@ class Tape {
   std::vector<Offloaded> offloaded_;
   std::vector<Held> held_;
   TensorIds losses_;
-  std::vector<Weight> weights_;
-  std::int64_t buffer_bytes_ = 0;
+  PartParameters parameters_;
   Takes takes_;
 };
 

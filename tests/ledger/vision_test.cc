@@ -75,6 +75,36 @@ TEST(Vision, TensorParallelCutsItsMatricesAlone) {
             (matrices + cut_biases) / 4 + 2 * 1024 + 4 * 1024);
 }
 
+TEST(Vision, TheNormBeforeTheProjectionIsOfItsOwnKind) {
+  Scenario scenario = llava();
+  const auto listed = [&] { return part_parameters(scenario, Part::vision_projector).num(); };
+  // RMSNorm keeps one number a row, LayerNorm two, in fp32.
+  const auto statistics = [&] {
+    const Scenario tower = vision_scenario(scenario);
+    for (const SavedTensor& tensor : play(vision_projector_tape(tower, scenario)).tensors)
+      if (tensor.name == "vision_projection.layer_norm.statistics") return tensor.bytes().value();
+    return std::int64_t{0};
+  };
+  const std::int64_t without = listed();
+  EXPECT_EQ(statistics(), 0);
+  scenario.model.vision->projector_normalization = Normalization::RMSNorm;
+  EXPECT_EQ(listed(), without + 1024);
+  EXPECT_EQ(statistics(), 577 * 4);
+  scenario.model.vision->projector_normalization = Normalization::LayerNorm;
+  EXPECT_EQ(listed(), without + 2 * 1024);
+  EXPECT_EQ(statistics(), 2 * 577 * 4);
+}
+
+// FP8 leaves the tower in 16 bits: none of its matrices has 8-bit copies.
+TEST(Vision, ATowerHasNoFp8Weights) {
+  Scenario scenario = llava();
+  scenario.train.fp8 = Fp8{};
+  const StageLayout whole = stage_layouts(scenario)[0];
+  const Bytes with_tower = resident_state(scenario, {whole}).fp8_weights;
+  scenario.model.vision.reset();
+  EXPECT_EQ(resident_state(scenario, {whole}).fp8_weights, with_tower);
+}
+
 TEST(Vision, EachImageAttendsToItselfAlone) {
   Scenario one = llava();
   Scenario tiles = llava();
