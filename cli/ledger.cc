@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "cli/axis_variants.h"
 #include "cli/command.h"
-#include "cli/in_flight.h"
 #include "cli/options.h"
 #include "ledger/report/report.h"
 #include "sim/allocation.h"
+#include "sim/in_flight.h"
+#include "sweep/axis_variants.h"
 
 namespace pipeledger {
 namespace {
@@ -51,7 +51,8 @@ LedgerReport report(const Options& options, const Scenario& scenario) {
 
 std::string axes(const Options& options, const Scenario& scenario) {
   const RankBytes before = ends_bytes(scenario, peak_in_flight_of(scenario));
-  const std::vector<AxisVariant> variants = axis_variants(options.scenario, scenario);
+  const std::vector<AxisVariant> variants = axis_variants(
+      [&](const std::vector<Override>& changes) { return load(options.scenario, changes); }, scenario);
   return options.format == "json" ? axes_json(before, variants) : axes_text(before, variants);
 }
 

@@ -1,9 +1,6 @@
 #include "launch/megatron_handlers.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
 
 #include "base/check.h"
 #include "launch/megatron_flags.h"

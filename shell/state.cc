@@ -207,6 +207,33 @@ std::size_t matches_set(char letter, std::string_view pattern, bool& is_in) {
 
 }  // namespace
 
+ShellText letters_of_file(std::string_view text, std::int16_t file) {
+  ShellText letters;
+  letters.reserve(text.size());
+  Letter letter{.file = file, .line = 1, .column = 1};
+  for (const char c : text) {
+    letter.value = c;
+    letters.push_back(letter);
+    ++letter.column;
+    if (c == '\n') {
+      ++letter.line;
+      letter.column = 1;
+    }
+  }
+  return letters;
+}
+
+ShellText slice(const ShellText& text, std::size_t begin, std::size_t end) {
+  return ShellText(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                   text.begin() + static_cast<std::ptrdiff_t>(end));
+}
+
+const Letter* first_unknown(const ShellText& text) {
+  const auto found = std::find_if(text.begin(), text.end(),
+                                  [](const Letter& letter) { return letter.unknown >= 0; });
+  return found == text.end() ? nullptr : &*found;
+}
+
 bool matches_pattern(std::string_view text, std::string_view pattern) {
   // The usual two marks: where the last star stood, and how much of the text it has eaten.
   std::size_t t = 0, p = 0, star = std::string_view::npos, eaten = 0;

@@ -115,6 +115,13 @@ class ShellState {
 /// Letters of a text written by the shell itself (a number), all at one place.
 ShellText letters_of(std::string_view text, const Letter& at);
 
+/// The letters of a file, each where it stands; `file` is its number.
+ShellText letters_of_file(std::string_view text, std::int16_t file);
+
+ShellText slice(const ShellText& text, std::size_t begin, std::size_t end);
+/// Nullptr when all of it is known.
+const Letter* first_unknown(const ShellText& text);
+
 /// Bash's patterns: *, ? and [...].
 bool matches_pattern(std::string_view text, std::string_view pattern);
 

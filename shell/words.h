@@ -1,6 +1,7 @@
 // Words of a shell script: quotes, variables and what stands in ${...} and $(...).
 #pragma once
 
+#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,13 @@
 #include "shell/state.h"
 
 namespace pipeledger {
+
+inline bool is_name_start(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+inline bool is_name_letter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 
 /// A place in a text, and where reading ends.
 struct ShellCursor {
@@ -29,6 +37,9 @@ void skip_blanks(ShellCursor& cursor, const ShellState& state);
 
 /// The word at the cursor as it is written, when nothing in it is quoted or expanded: "if", "8".
 std::string plain_word_at(const ShellCursor& cursor);
+
+/// The name of a variable at the cursor; "" when none stands there.
+std::string name_at(const ShellCursor& cursor);
 
 class ShellExpander {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "schedules/peak_bytes.h"
 #include "schedules/schedule.h"
 
 namespace pipeledger {
@@ -145,6 +146,33 @@ TEST(Hops, BreadthFirstPaysThemOnTheWayThereAndBack) {
           (v * m + p - 1) * 60 + 2 * (p - 1) * 2);
     }
   }
+}
+
+/// The rank's peak in flight by another count: every stage leaves one byte, a slice its share.
+TEST(PeakBytes, OfOneByteAStageIsTheNumberInFlight) {
+  for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1"}) {
+    for_every_legal_shape(name, [](const ScheduleShape& shape, const Schedule& schedule) {
+      const std::vector<Bytes> one(static_cast<std::size_t>(schedule.num_stages()), Bytes(1));
+      for (int rank = 0; rank < shape.num_ranks; ++rank) {
+        EXPECT_EQ(peak_bytes(schedule, Rank{rank}, one).value(),
+                  peak_in_flight(schedule.ops[Rank{rank}.index()]));
+      }
+    });
+  }
+}
+
+TEST(PeakBytes, ASplitBackwardFreesWithItsWeightHalf) {
+  const Schedule schedule = parse_schedule("0F0 0I0 0F1 0W0 0I1 0W1\n");
+  EXPECT_EQ(peak_bytes(schedule, Rank{0}, {Bytes(10)}), Bytes(20));
+  const Schedule whole = parse_schedule("0F0 0B0 0F1 0B1\n");
+  EXPECT_EQ(peak_bytes(whole, Rank{0}, {Bytes(10)}), Bytes(10));
+}
+
+TEST(PeakBytes, StagesCountWithTheirOwnBytesAndSlicesWithAShare) {
+  const Schedule two_chunks = parse_schedule("0F0 1F0 1B0 0B0\n");
+  EXPECT_EQ(peak_bytes(two_chunks, Rank{0}, {Bytes(10), Bytes(3)}), Bytes(13));
+  const Schedule sliced = parse_schedule("0F0 0F0.1 0B0.1 0B0\n");
+  EXPECT_EQ(peak_bytes(sliced, Rank{0}, {Bytes(10)}), Bytes(10));
 }
 
 TEST(GPipe, EveryMicrobatchIsInFlightAtThePeak) {

@@ -1,4 +1,4 @@
-#include "cli/axis_variants.h"
+#include "sweep/axis_variants.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,13 @@
 
 #include "base/override.h"
 #include "base/problem.h"
-#include "cli/in_flight.h"
+#include "ledger/report/side_by_side.h"
+#include "sim/in_flight.h"
 
 namespace pipeledger {
 namespace {
+
+using Load = std::function<Scenario(const std::vector<Override>&)>;
 
 /// One way to change an axis: what to say of it, and the fields it writes.
 struct Change {
@@ -89,11 +92,11 @@ std::vector<Axis> axes_of(const Scenario& scenario) {
   };
 }
 
-AxisVariant variant_of(const ScenarioOptions& options, const Axis& axis) {
+AxisVariant variant_of(const Load& load, const Axis& axis) {
   AxisVariant variant{.axis = axis.name};
   for (const Change& change : axis.ways) {
     try {
-      const Scenario scenario = load(options, change.overrides);
+      const Scenario scenario = load(change.overrides);
       variant.bytes = ends_bytes(scenario, peak_in_flight_of(scenario));
       variant.change = change.text;
       return variant;
@@ -124,9 +127,9 @@ AxisVariant recompute_variant(Scenario scenario) {
 
 }  // namespace
 
-std::vector<AxisVariant> axis_variants(const ScenarioOptions& options, const Scenario& scenario) {
+std::vector<AxisVariant> axis_variants(const Load& load, const Scenario& scenario) {
   std::vector<AxisVariant> variants;
-  for (const Axis& axis : axes_of(scenario)) variants.push_back(variant_of(options, axis));
+  for (const Axis& axis : axes_of(scenario)) variants.push_back(variant_of(load, axis));
   variants.push_back(recompute_variant(scenario));
   return variants;
 }

@@ -6,7 +6,8 @@
 
 namespace pipeledger {
 
-/// Over the scenario's own schedule, which it holds. Throws InputError when that cannot be made.
+/// peak_bytes over the scenario's own schedule, which it holds. Throws InputError when that cannot
+/// be made.
 PeakInFlight peak_in_flight_of(const Scenario& scenario);
 
 }  // namespace pipeledger
