@@ -1,10 +1,7 @@
 cmake_minimum_required(VERSION 3.25)
-# Fails when a source includes a folder that stands right of it or beside it:
-#   base <- spec <- { ledger, schedules, topology } <- sim <- { validate, sweep } <- cli
-#   { ledger, topology } <- cost <- sim
-#   base <- shell; { spec, shell } <- launch <- { validate, cli }
-#   base <- trace <- { sim, viz } <- cli
-# and when a library leaves its edge: SimGrid is sim's, generated protobuf types are the loaders'.
+# Fails when a source includes a folder that stands right of it or beside it in the arrows of docs/design.md, when
+# those and the lists below disagree, and when a library leaves its edge: SimGrid is sim's, generated protobuf types are
+# the loaders'.
 set(base_may "")
 set(shell_may base)
 set(spec_may base)
@@ -44,6 +41,53 @@ foreach(folder ${folders})
     endforeach()
   endforeach()
 endforeach()
+
+# The arrows as docs/design.md lists them, "{ a, b } <- c <- d": c may include a and b, d may include c and what c may.
+file(STRINGS ${SOURCE_DIR}/docs/design.md arrows REGEX "^    [a-z{].* <- [a-z{]")
+set(drawn "")
+foreach(folder ${folders})
+  set(${folder}_left "")
+endforeach()
+foreach(arrow ${arrows})
+  string(REGEX MATCHALL "[^<]+|<-" places "${arrow}")
+  set(left "")
+  foreach(place ${places})
+    string(REGEX MATCHALL "[a-z]+" names "${place}")
+    foreach(name ${names})
+      list(APPEND ${name}_left ${left})
+    endforeach()
+    if(names)
+      set(left ${names})
+      list(APPEND drawn ${names})
+    endif()
+  endforeach()
+endforeach()
+foreach(folder ${folders})
+  # All that stands left of it, whatever lies between.
+  set(reached "")
+  set(next ${${folder}_left})
+  while(next)
+    list(POP_FRONT next name)
+    if(NOT name IN_LIST reached)
+      list(APPEND reached ${name})
+      list(APPEND next ${${name}_left})
+    endif()
+  endwhile()
+  if(NOT folder IN_LIST drawn)
+    string(APPEND wrong "\n${folder}/ stands in no arrow of docs/design.md")
+  endif()
+  foreach(name ${${folder}_left})
+    if(NOT name IN_LIST ${folder}_may)
+      string(APPEND wrong "\ndocs/design.md draws ${name} <- ${folder}, which tests/layers.cmake does not allow")
+    endif()
+  endforeach()
+  foreach(name ${${folder}_may})
+    if(NOT name IN_LIST reached)
+      string(APPEND wrong "\ntests/layers.cmake lets ${folder}/ include ${name}/, which docs/design.md does not draw")
+    endif()
+  endforeach()
+endforeach()
+
 if(wrong)
   message(FATAL_ERROR "${wrong}")
 endif()
