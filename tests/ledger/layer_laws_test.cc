@@ -277,5 +277,31 @@ TEST(LayerLaws, TheModelIsItsLayersAndItsEnds) {
   }
 }
 
+TEST(LayerLaws, AnMtpLayerIsTheLastOneWithoutItsWindow) {
+  Scenario scenario = with_experts(1);
+  scenario.model.window_size = 15;
+  scenario.model.window_layers.assign(4, true);
+  EXPECT_EQ(layer_of(scenario, 3), (Layer{Attention{.window = 15}, Experts{}}));
+  EXPECT_EQ(mtp_layer(scenario), (Layer{Attention{}, Experts{}}));
+  scenario.model.mla = MultiLatentAttention{};
+  scenario.model.moe->layers[3] = false;
+  EXPECT_EQ(layer_of(scenario, 3), (Layer{LatentAttention{.window = 15}, DenseMlp{}}));
+  EXPECT_EQ(mtp_layer(scenario), (Layer{LatentAttention{}, DenseMlp{}}));
+  EXPECT_EQ(name(mtp_layer(scenario)), "dense");
+  EXPECT_EQ(name({Attention{}, None{}}), "attention");
+  EXPECT_EQ(name({None{}, Experts{}}), "moe");
+}
+
+TEST(LayerLaws, EqualLayersAreOneKind) {
+  Scenario scenario = with_experts(1);
+  scenario.model.moe->layers = {false, true, false, true};
+  const LayerKinds layers(scenario);
+  EXPECT_EQ(layers.kinds().size(), 2u);
+  EXPECT_EQ(layers.count(0), 2);
+  EXPECT_EQ(layers.kind_of(0), layers.kind_of(2));
+  EXPECT_EQ(layers.kinds()[layers.kind_of(3)], layer_of(scenario, 3));
+  EXPECT_EQ(LayerKinds(scenario, 1, 1).kind_of(1), 0u);
+}
+
 }  // namespace
 }  // namespace pipeledger

@@ -304,5 +304,19 @@ TEST(ChunkLedger, MegatronFsdpGathersLayersOnly) {
             32 * unit_parameter_bytes(scenario, testing::dense_layer(scenario)));
 }
 
+TEST(ChunkLedger, AwayFromTheFirstStageAnMtpLayerGathersItsEmbeddingToo) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 2, 4);
+  scenario.train.sharding = Sharding::optim_grads_params;
+  scenario.model.mtp_num_layers = 2;
+  const ChunkLedger chunk = chunk_ledgers(scenario).back();
+  std::vector<Bytes> gathered;
+  for (const OpStep& step : chunk.forward.steps)
+    if (step.layer >= 32) gathered.push_back(step.work->gathered_parameters);
+  ASSERT_EQ(gathered.size(), 2u);
+  const std::int64_t layer = 218'112'000 + 3 * 4096 + 2 * 4096 * 4096;
+  EXPECT_EQ(gathered[1], Bytes(2 * layer));
+  EXPECT_EQ(gathered[0], Bytes(2 * (layer + 128256LL * 4096)));
+}
+
 }  // namespace
 }  // namespace pipeledger

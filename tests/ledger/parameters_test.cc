@@ -347,5 +347,22 @@ TEST(Parameters, TheHeadHasAWeightOfItsOwnUnlessTiedOnOneRank) {
   EXPECT_EQ(num_parameters(testing::scenario(tied, 1, 2), {.head = true}), embedding + 4096);
 }
 
+TEST(Parameters, LayerNormHasABiasWhereverItIsFused) {
+  const Scenario scenario = testing::scenario(testing::gpt3_175b(), 8);
+  EXPECT_EQ(text(scenario, {.num_layers = 1}),
+            "decoder.layers.0.self_attention.linear_proj.weight 18874368 TP\n"
+            "decoder.layers.0.self_attention.linear_proj.bias 12288\n"
+            "decoder.layers.0.self_attention.linear_qkv.layer_norm_weight 12288\n"
+            "decoder.layers.0.self_attention.linear_qkv.layer_norm_bias 12288\n"
+            "decoder.layers.0.self_attention.linear_qkv.weight 56623104 TP\n"
+            "decoder.layers.0.self_attention.linear_qkv.bias 4608 TP\n"
+            "decoder.layers.0.mlp.linear_fc1.layer_norm_weight 12288\n"
+            "decoder.layers.0.mlp.linear_fc1.layer_norm_bias 12288\n"
+            "decoder.layers.0.mlp.linear_fc1.weight 75497472 TP\n"
+            "decoder.layers.0.mlp.linear_fc1.bias 6144 TP\n"
+            "decoder.layers.0.mlp.linear_fc2.weight 75497472 TP\n"
+            "decoder.layers.0.mlp.linear_fc2.bias 12288\n");
+}
+
 }  // namespace
 }  // namespace pipeledger

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ledger/ledger.h"
+#include "ledger/state/buffers.h"
 #include "ledger/state/fsdp.h"
 #include "tests/ledger/models.h"
 
@@ -370,6 +371,29 @@ TEST(ResidentState, TrainLedgersStateIsOurs) {
     EXPECT_EQ(num_parameters(scenario, stage_layouts(scenario)[0]),
               record["result"]["params"].get<std::int64_t>());
   }
+}
+
+// Its GEMM is not fused with the accumulation (Megatron-LM, router_gating_linear).
+TEST(DummyGradients, TheRouterHasNone) {
+  Scenario scenario = testing::scenario(testing::llama3_8b());
+  scenario.model.moe =
+      MixtureOfExperts{.num_experts = 8, .ffn_hidden_size = 512, .layers = std::vector(32, true)};
+  const std::vector<StageLayout> stages = stage_layouts(scenario);
+  for (const std::int64_t numel : Buffers(scenario).distinct(stages)) EXPECT_NE(numel, 8 * 4096);
+}
+
+TEST(ResidentState, OutsideTheUnitOfAnMtpLayerItsOwnModulesStayWhole) {
+  Scenario scenario = testing::scenario(testing::llama3_8b(), 1, 1, 4);
+  scenario.train.ddp_impl = DdpImpl::megatron_fsdp;
+  scenario.train.sharding = Sharding::optim_grads_params;
+  const StageLayout without = stage_layouts(scenario)[0];
+  const Bytes before = outer_parameter_bytes(scenario, without);
+  scenario.model.mtp_num_layers = 1;
+  StageLayout with = without;
+  with.num_mtp_layers = 1;
+  // Three norms and the projection.
+  EXPECT_EQ(outer_parameter_bytes(scenario, with) - before,
+            Bytes(2 * (3 * 4096 + 2 * 4096 * 4096)));
 }
 
 }  // namespace

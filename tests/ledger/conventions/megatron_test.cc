@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/problem.h"
+#include "ledger/conventions/prices.h"
 #include "tests/ledger/conventions/left.h"
 #include "tests/ledger/megatron_memory.h"
 #include "tests/ledger/models.h"
@@ -170,6 +171,15 @@ TEST(Megatron, OneRankInARunIsItsOwnFunction) {
     ++records;
   }
   EXPECT_EQ(records, 134);
+}
+
+TEST(Conventions, RefuseALayerThatTheyDoNotKnow) {
+  const ConventionPrices prices{.layer = Bytes(1), .moe_layer = Bytes(2)};
+  EXPECT_EQ(prices.of({Attention{}, DenseMlp{}}), Bytes(1));
+  EXPECT_EQ(prices.of({LatentAttention{}, Experts{}}), Bytes(2));
+  for (const Layer& layer :
+       {Layer{None{}, DenseMlp{}}, Layer{None{}, Experts{}}, Layer{Attention{}, None{}}})
+    EXPECT_THROW(prices.of(layer), InputError) << name(layer);
 }
 
 }  // namespace
