@@ -12,6 +12,7 @@
 #include "base/override.h"
 #include "base/text.h"
 #include "launch/megatron_args.h"
+#include "launch/megatron_document.h"
 #include "spec/document.h"
 
 namespace pipeledger {
@@ -56,12 +57,6 @@ std::string normal(const std::string& key) {
   std::string name = key.starts_with("--") ? key.substr(2) : key;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
-}
-
-std::string small(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 bool is_environment_name(std::string_view name) {
@@ -140,7 +135,7 @@ class YamlReader {
   void use(const MegatronFlag& flag, const Member& member, std::vector<ShellWord> values) {
     FlagUse use{.flag = &flag, .name = member.key, .position = member.position};
     use.is_checked = false;
-    const std::string first = values.empty() ? "" : small(values.front().text);
+    const std::string first = values.empty() ? "" : lower_case(values.front().text);
     if (first == "null" || first == "none") return;
     if (flag.action != FlagAction::store) {
       const bool is_true = first == "true" || first == "1";
@@ -178,7 +173,7 @@ class YamlReader {
 
   /// Keys whose values say something else than Megatron's would.
   bool special(const std::string& group, const std::string& name, const Member& member) {
-    const std::string value = small(member.value.text);
+    const std::string value = lower_case(member.value.text);
     if (name == "precision" || name == "mixed_precision" || name == "params_dtype") {
       const bool is_bf16 =
           value.find("bf16") != std::string::npos || value.find("bfloat16") != std::string::npos;
