@@ -3,7 +3,8 @@
 
 #include "base/units.h"
 #include "ledger/ledger.h"
-#include "spec/scenario.h"
+#include "spec/cluster.h"
+#include "spec/train.h"
 
 namespace pipeledger {
 

@@ -70,6 +70,7 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
   const Parallel& parallel = scenario.parallel;
   const auto reduce = scenario.train.sharding == Sharding::no_shard ? Collective::all_reduce
                                                                     : Collective::reduce_scatter;
+  const Nccl& nccl = scenario.cluster.nccl;
   Replica replica{.lane = replica_place.tensor};
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     replica_place.pipeline = Rank{rank};
@@ -83,13 +84,13 @@ Replica make_replica(const Scenario& scenario, const Topology& topology, const S
     const ReplicaGroups dense = groups_of_copies(parallel, schedule, stage, replica_place, false);
     const ReplicaGroups expert = groups_of_copies(parallel, schedule, stage, replica_place, true);
     const auto reduced = [&](const ReplicaGroups& groups, const GroupTraffic& group) {
-      return joined(
-          ring_share(topology, groups.shards, gpu, reduce, group.gradient_bytes),
-          ring_share(topology, groups.instances, gpu, Collective::all_reduce, group.shard_bytes));
+      return joined(Ring(nccl, topology, groups.shards).share(gpu, reduce, group.gradient_bytes),
+                    Ring(nccl, topology, groups.instances)
+                        .share(gpu, Collective::all_reduce, group.shard_bytes));
     };
     const auto gathered = [&](const ReplicaGroups& groups, const GroupTraffic& group) {
-      return ring_share(topology, groups.shards, gpu, Collective::all_gather,
-                        group.parameter_bytes);
+      return Ring(nccl, topology, groups.shards)
+          .share(gpu, Collective::all_gather, group.parameter_bytes);
     };
     replica.grad_sync.push_back(joined(reduced(dense, bytes.dense), reduced(expert, bytes.expert)));
     replica.param_sync.push_back(
@@ -131,7 +132,8 @@ Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
       std::count_if(topology.gpus().begin(), topology.gpus().end(),
                     [&](Vertex gpu) { return topology.graph()[gpu].node == first_node; }));
   const int gpus_per_node = std::min(per_node, world);
-  return scalar_all_reduce_time((world + gpus_per_node - 1) / gpus_per_node, gpus_per_node);
+  return scalar_all_reduce_time(scenario.cluster.nccl, (world + gpus_per_node - 1) / gpus_per_node,
+                                gpus_per_node);
 }
 
 // What a run may hold: an op costs about a kilobyte while it is played, and a memory event a few

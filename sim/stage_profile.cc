@@ -154,7 +154,8 @@ class Pricer {
     for (const Known& known : known_) {
       if (known.group == &group && known.kind == kind && known.bytes == bytes) return known.time;
     }
-    known_.push_back({&group, kind, bytes, collective_time(topology_, group, kind, bytes)});
+    known_.push_back({&group, kind, bytes,
+                      collective_time(scenario_.cluster.nccl, topology_, group, kind, bytes)});
     return known_.back().time;
   }
 

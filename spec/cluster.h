@@ -41,6 +41,17 @@ struct CustomLink {
   bool operator==(const CustomLink&) const = default;
 };
 
+/// NCCL's times on a fabric, apart from what the links take.
+struct Nccl {
+  Seconds ring_base{}, ring_step_nvlink{}, ring_step_network{};  // ring, Simple protocol
+  /// Filling the pipeline of a ring inside a node takes sqrt(ring_fill * t), t being the buffer at
+  /// the all-reduce's algorithm bandwidth; half of it for the halves of an all-reduce.
+  Seconds ring_fill{};
+  Seconds tree_base{}, tree_step_nvlink{}, tree_step_network{};  // tree, LL protocol
+
+  bool operator==(const Nccl&) const = default;
+};
+
 struct Cluster {
   std::string preset;  // empty when written by hand
   int nodes = 0;       // as many as the world needs, unless given
@@ -59,6 +70,7 @@ struct Cluster {
   Fabric fabric = Fabric::rail_optimized;
   int scalable_unit_nodes = 0;        // nodes under one leaf (per rail)
   double oversubscription = 1;        // down capacity of a leaf over its up capacity
+  Nccl nccl;
   std::vector<CustomDevice> devices;  // empty unless written by hand
   std::vector<CustomLink> links;
 

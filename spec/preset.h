@@ -21,6 +21,7 @@ struct Preset {
 std::span<const Preset> model_presets();    // of proto::Model
 std::span<const Preset> gpu_presets();      // of proto::Gpu
 std::span<const Preset> cluster_presets();  // of proto::Cluster
+std::span<const Preset> nccl_presets();     // of proto::Nccl
 
 /// Sets the fields of the preset called `name`; false when there is none.
 bool apply_preset(std::span<const Preset> presets, std::string_view name,

@@ -72,6 +72,21 @@ Gpu resolve_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written, Findi
   return gpu;
 }
 
+/// The preset's times, and what is written over them.
+Nccl resolve_nccl(const proto::Nccl& written, Findings& findings) {
+  proto::Nccl n;
+  if (!apply_preset(nccl_presets(), written.preset(), n))
+    findings.add("cluster.nccl.preset", unknown_preset(nccl_presets(), written.preset()));
+  n.MergeFrom(written);
+  return {.ring_base = from_us(n.ring_base_us()),
+          .ring_step_nvlink = from_us(n.ring_step_nvlink_us()),
+          .ring_step_network = from_us(n.ring_step_network_us()),
+          .ring_fill = from_us(n.ring_fill_us()),
+          .tree_base = from_us(n.tree_base_us()),
+          .tree_step_nvlink = from_us(n.tree_step_nvlink_us()),
+          .tree_step_network = from_us(n.tree_step_network_us())};
+}
+
 /// Devices and links as they were written, nodes and GPUs a node counted from them.
 void add_custom_devices(const proto::Cluster& written, Findings& findings, Cluster& cluster) {
   std::set<int> nodes;
@@ -109,6 +124,7 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
   cluster.host_link_bandwidth =
       from_GBps(c.has_host_link_gbps() ? c.host_link_gbps() : c.pcie_gbps());
   cluster.host_memory_bandwidth = from_GBps(c.host_memory_gbps());
+  cluster.nccl = resolve_nccl(c.nccl(), findings);
   if (c.devices_size() > 0 || c.links_size() > 0) {
     add_custom_devices(c, findings, cluster);
     return cluster;

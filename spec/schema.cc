@@ -54,6 +54,7 @@ std::span<const Preset> presets_of(const FieldDescriptor& field) {
   if (field.name() != "preset") return {};
   if (field.containing_type() == proto::Model::descriptor()) return model_presets();
   if (field.containing_type() == proto::Gpu::descriptor()) return gpu_presets();
+  if (field.containing_type() == proto::Nccl::descriptor()) return nccl_presets();
   return cluster_presets();
 }
 

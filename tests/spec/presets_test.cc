@@ -31,6 +31,7 @@ const std::vector<Kind>& kinds() {
       {"models", model_presets(), [] { return std::make_unique<proto::Model>(); }},
       {"gpus", gpu_presets(), [] { return std::make_unique<proto::Gpu>(); }},
       {"clusters", cluster_presets(), [] { return std::make_unique<proto::Cluster>(); }},
+      {"nccl", nccl_presets(), [] { return std::make_unique<proto::Nccl>(); }},
   };
   return all;
 }

@@ -9,7 +9,9 @@
 
 #include "base/file.h"
 #include "base/problem.h"
+#include "base/text.h"
 #include "spec/load.h"
+#include "spec/preset.h"
 #include "spec/scenario.h"
 
 namespace pipeledger {
@@ -61,6 +63,21 @@ std::string completed(const Case& wrong) {
   return text;
 }
 
+/// The text with a list of all presets of a kind as "(all of presets/models)", so that a new preset
+/// is no new text here.
+std::string without_preset_names(std::string text) {
+  for (const auto& [folder, presets] :
+       {std::pair("models", model_presets()), std::pair("gpus", gpu_presets()),
+        std::pair("clusters", cluster_presets())}) {
+    std::vector<std::string> names;
+    for (const Preset& preset : presets) names.emplace_back(preset.name);
+    const std::string all = join(names);
+    if (const std::size_t at = text.find(all); at != std::string::npos)
+      text.replace(at, all.size(), fmt::format("(all of presets/{})", folder));
+  }
+  return text;
+}
+
 std::vector<std::string> problems_of(const Case& wrong) {
   const std::string format = format_of(wrong);
   try {
@@ -72,7 +89,7 @@ std::vector<std::string> problems_of(const Case& wrong) {
       const std::string folder = PIPELEDGER_SOURCE_DIR "/tests/data/spec/";
       for (std::size_t at = text.find(folder); at != std::string::npos; at = text.find(folder))
         text.erase(at, folder.size());
-      told.push_back(text);
+      told.push_back(without_preset_names(text));
     }
     return told;
   }
