@@ -9,13 +9,14 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
 
 struct Options {
   ScenarioOptions scenario;
-  std::string engine = "fast";
+  std::string engine{name_of(EngineKind::fast)};
   std::string format = "text";
 };
 
@@ -30,9 +31,10 @@ void print(const Options& options) {
   Advice advice;
   {
     ProgressLine line;
-    advice = advise(load_changed, options.engine == "fast" ? EngineKind::fast : EngineKind::simgrid,
-                    executor,
-                    [&](std::size_t done, std::size_t total) { line.bar("trying", done, total); });
+    advice = advise(
+        load_changed,
+        options.engine == name_of(EngineKind::fast) ? EngineKind::fast : EngineKind::simgrid,
+        executor, [&](std::size_t done, std::size_t total) { line.bar("trying", done, total); });
   }
   print_result(options.format == "json" ? to_json(advice) : to_text(advice));
 }
@@ -44,7 +46,8 @@ void add_advise_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("advise", "What to change when a step does not fit, or is slow");
   add_scenario_options(*command, options->scenario);
-  add_choice_option(*command, "--engine", options->engine, {"fast", "simgrid"},
+  add_choice_option(*command, "--engine", options->engine,
+                    {options->engine, std::string(name_of(EngineKind::simgrid))},
                     "Which one plays the remedies: fast, or simgrid with contended links");
   add_format_option(*command, options->format, {"text", "json"},
                     "Of what goes to stdout: text or json");

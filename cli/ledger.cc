@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "ledger/report/report.h"
 #include "sim/allocation.h"
 #include "sim/in_flight.h"
+#include "spec/names.h"
 #include "sweep/axis_variants.h"
 
 namespace pipeledger {
@@ -76,6 +78,12 @@ std::string result(const Options& options, const Scenario& scenario) {
   return json ? to_json(told) : to_text(told);
 }
 
+std::string convention_names() {
+  std::vector<std::string> names;
+  for (const Convention convention : all_conventions()) names.emplace_back(name_of(convention));
+  return join(names, "|");
+}
+
 /// A flag that nothing would read.
 void check_is_read(const Options& options, Convention told) {
   const bool all = options.convention == "all";
@@ -111,9 +119,7 @@ void add_ledger_command(CLI::App& app) {
       app.add_subcommand("ledger", "Bytes and flops of each rank; one layer's tensors");
   add_scenario_options(*command, options->scenario);
   CLI::Option* convention =
-      command
-          ->add_option("--convention", options->convention,
-                       "exact|megatron|korthikanti|train-ledger|calculator|all")
+      command->add_option("--convention", options->convention, convention_names() + "|all")
           ->type_name("NAME");
   command
       ->add_option("--megatron-release", options->megatron_release,

@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "spec/load.h"
+#include "spec/names.h"
 #include "sweep/mpi_workers.h"
 
 namespace pipeledger {
@@ -48,9 +49,9 @@ SweepRequest make_request(const Options& options) {
   for (const std::string& text : options.vary) request.variations.push_back(parse_variation(text));
   for (const std::string& text : options.where)
     request.constraints.push_back(parse_constraint(text));
-  request.mode = options.engine == "fast"      ? SweepMode::fast
-                 : options.engine == "simgrid" ? SweepMode::simgrid
-                                               : SweepMode::screen;
+  request.mode = options.engine == name_of(EngineKind::fast)      ? SweepMode::fast
+                 : options.engine == name_of(EngineKind::simgrid) ? SweepMode::simgrid
+                                                                  : SweepMode::screen;
   num_points(request.variations);
   const std::vector<Override> fixed = world(options);
   request.load = [&options, fixed](const std::vector<Override>& changes) {
@@ -141,8 +142,10 @@ void add_sweep_command(CLI::App& app) {
   command->add_option("--gpus", options->gpus, "Fixed number of GPUs: replicas fill them")
       ->check(CLI::Range(1, 1 << 20).description(""))
       ->type_name("N");
-  add_choice_option(*command, "--engine", options->engine, {"screen", "fast", "simgrid"},
-                    "screen (fast, then the front by simgrid), fast or simgrid");
+  add_choice_option(
+      *command, "--engine", options->engine,
+      {"screen", std::string(name_of(EngineKind::fast)), std::string(name_of(EngineKind::simgrid))},
+      "screen (fast, then the front by simgrid), fast or simgrid");
   command
       ->add_option("-o,--output", options->output,
                    "Folder for sweep.html, .csv, .json and the journal to resume from")

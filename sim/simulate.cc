@@ -18,6 +18,7 @@
 #include "sim/fast.h"
 #include "sim/recorder.h"
 #include "sim/stage_profile.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
@@ -210,9 +211,8 @@ void check_length(std::int64_t step_ns) {
 
 /// What the scenario says and the players do not.
 void describe(StepTrace& trace, const Scenario& scenario, double hardware_flops) {
-  constexpr const char* kRuntimes[] = {"ideal", "megatron", "torch"};
   trace.scenario = scenario.name;
-  trace.runtime = kRuntimes[static_cast<int>(scenario.sim.runtime)];
+  trace.runtime = name_of(scenario.sim.runtime);
   trace.convention = name(scenario.sim.convention);
   trace.num_devices = static_cast<int>(scenario.parallel.world_size());
   trace.tokens_per_step = scenario.train.global_batch_size * scenario.train.seq_length;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "spec/copy_fields.h"
 #include "spec/megatron_release.h"
 #include "spec/nearest_legal.h"
 #include "spec/pipeline_layout.h"
@@ -17,14 +18,6 @@
 
 namespace pipeledger {
 namespace {
-
-// The schema lists the values of each enum in the order of scenario.h; the casts rely on it.
-static_assert(int{proto::Parallel::a2a_p2p} == static_cast<int>(CpCommType::a2a_p2p));
-static_assert(int{proto::Device::nic_switch} == static_cast<int>(DeviceKind::nic_switch));
-static_assert(int{proto::Cluster::fat_tree} == static_cast<int>(Fabric::fat_tree));
-static_assert(int{proto::Sim::torch} == static_cast<int>(Runtime::torch));
-static_assert(int{proto::Sim::fast} == static_cast<int>(EngineKind::fast));
-static_assert(int{proto::Sim::Convention::calculator} == static_cast<int>(Convention::calculator));
 
 BytesPerSecond from_GBps(double rate) { return BytesPerSecond(rate * 1e9); }
 Seconds from_us(double time) { return Seconds(time * 1e-6); }
@@ -60,15 +53,13 @@ Gpu resolve_gpu(const proto::Gpu& from_cluster, const proto::Gpu& written, Findi
   proto::Gpu g = sourced_gpu(from_cluster, written, findings);
   require_gpu_fields(g, findings);
   Gpu gpu;
+  copy_fields(g, gpu);
   gpu.name = g.has_name() ? g.name() : g.preset();
   gpu.peak_16bit = FlopsPerSecond(g.peak_tflops() * 1e12);
   gpu.peak_fp32 = FlopsPerSecond(g.peak_fp32_tflops() * 1e12);
   gpu.peak_fp8 = FlopsPerSecond(g.peak_fp8_tflops() * 1e12);
   gpu.memory = Bytes(g.memory_bytes());
   gpu.memory_bandwidth = from_GBps(g.memory_bandwidth_gbps());
-  gpu.compute_efficiency = g.compute_efficiency();
-  gpu.memory_efficiency = g.memory_efficiency();
-  gpu.compute_capability = g.compute_capability();
   return gpu;
 }
 
@@ -130,18 +121,13 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
     return cluster;
   }
   require_fields(c, "cluster", findings);
-  cluster.nodes = c.nodes();
-  cluster.gpus_per_node = c.gpus_per_node();
+  copy_fields(c, cluster);
   cluster.nvlink_bandwidth = from_GBps(c.nvlink_gbps());
   cluster.nvlink_latency = from_us(c.nvlink_latency_us());
-  cluster.nvswitches_per_node = c.nvswitches_per_node();
   cluster.nics_per_node = c.has_nics_per_node() ? c.nics_per_node() : cluster.gpus_per_node;
   cluster.nic_bandwidth = from_GBps(c.nic_gbps());
   cluster.pcie_bandwidth = from_GBps(c.pcie_gbps());
   cluster.network_latency = from_us(c.network_latency_us());
-  cluster.fabric = static_cast<Fabric>(c.fabric());
-  cluster.scalable_unit_nodes = c.scalable_unit_nodes();
-  cluster.oversubscription = c.oversubscription();
   return cluster;
 }
 
@@ -199,15 +185,10 @@ int resolve_virtual_size(const proto::Parallel& written, int num_layers, int pip
 Parallel resolve_parallel(const proto::Parallel& written, const Model& model,
                           const Cluster& cluster, Findings& findings) {
   Parallel parallel;
-  parallel.tensor_model_parallel_size = written.tensor_model_parallel_size();
-  parallel.pipeline_model_parallel_size = written.pipeline_model_parallel_size();
-  parallel.context_parallel_size = written.context_parallel_size();
-  parallel.cp_comm_type = static_cast<CpCommType>(written.cp_comm_type());
-  parallel.expert_model_parallel_size = written.expert_model_parallel_size();
+  copy_fields(written, parallel);
   parallel.expert_tensor_parallel_size = written.has_expert_tensor_parallel_size()
                                              ? written.expert_tensor_parallel_size()
                                              : parallel.tensor_model_parallel_size;
-  parallel.num_distributed_optimizer_instances = written.num_distributed_optimizer_instances();
   const std::int64_t model_parallel_size = std::int64_t{parallel.tensor_model_parallel_size} *
                                            parallel.context_parallel_size *
                                            parallel.pipeline_model_parallel_size;
@@ -225,13 +206,6 @@ Parallel resolve_parallel(const proto::Parallel& written, const Model& model,
   parallel.microbatch_group_size_per_vp_stage = written.has_microbatch_group_size_per_vp_stage()
                                                     ? written.microbatch_group_size_per_vp_stage()
                                                     : parallel.pipeline_model_parallel_size;
-  if (written.has_num_layers_in_first_pipeline_stage())
-    parallel.num_layers_in_first_pipeline_stage = written.num_layers_in_first_pipeline_stage();
-  if (written.has_num_layers_in_last_pipeline_stage())
-    parallel.num_layers_in_last_pipeline_stage = written.num_layers_in_last_pipeline_stage();
-  parallel.account_for_embedding_in_pipeline_split =
-      written.account_for_embedding_in_pipeline_split();
-  parallel.account_for_loss_in_pipeline_split = written.account_for_loss_in_pipeline_split();
   return parallel;
 }
 
@@ -265,12 +239,12 @@ const char* auto_schedule(const Scenario& scenario) {
 /// The order by name, or the path of the file that holds it.
 void resolve_schedule(const proto::Sim& written, const Scenario& scenario,
                       const std::filesystem::path& folder, Sim& sim, Findings& findings) {
-  sim.num_seq_splits = written.num_seq_splits();
   const bool is_auto = !written.has_schedule() || written.schedule() == "auto";
   if (!written.has_schedule_file()) {
     sim.schedule = is_auto ? auto_schedule(scenario) : written.schedule();
     return;
   }
+  sim.schedule.clear();
   const std::filesystem::path path = folder / written.schedule_file();
   sim.schedule_file = path.string();
   std::error_code error;
@@ -288,12 +262,11 @@ void resolve_schedule(const proto::Sim& written, const Scenario& scenario,
 Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
                 const std::filesystem::path& folder, Findings& findings) {
   Sim sim;
+  copy_fields(written, sim);
   resolve_schedule(written, scenario, folder, sim, findings);
   sim.runtime = written.has_runtime()        ? static_cast<Runtime>(written.runtime())
                 : megatron_has(sim.schedule) ? Runtime::megatron
                                              : Runtime::torch;
-  sim.engine = static_cast<EngineKind>(written.engine());
-  sim.convention = static_cast<Convention>(written.convention());
   const auto release = parse_megatron_release(written.megatron_release());
   if (!release)
     findings.add("sim.megatron_release",
@@ -306,12 +279,10 @@ Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
           ? written.overlap_p2p_communication()
           : sim.runtime == Runtime::megatron &&
                 scenario.parallel.virtual_pipeline_model_parallel_size > 1;
-  sim.overlap_p2p_communication_warmup_flush = written.overlap_p2p_communication_warmup_flush();
   sim.deallocate_pipeline_outputs = written.has_deallocate_pipeline_outputs()
                                         ? written.deallocate_pipeline_outputs()
                                         : sim.runtime == Runtime::megatron;
   sim.hop_latency = from_us(written.hop_latency_us());
-  sim.fold_replicas = written.fold_replicas();
   sim.embedding_times = resolve_times(written.has_embedding_times(), written.embedding_times(),
                                       "sim.embedding_times", findings);
   sim.layer_times =

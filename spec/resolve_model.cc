@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "spec/copy_fields.h"
 #include "spec/fields.h"
 #include "spec/layer_pattern.h"
 #include "spec/preset.h"
@@ -12,9 +13,6 @@
 
 namespace pipeledger {
 namespace {
-
-static_assert(int{proto::Model::RMSNorm} == static_cast<int>(Normalization::RMSNorm));
-static_assert(int{proto::Vision::affine} == static_cast<int>(ProjectorType::affine));
 
 /// The fields that the config.json states.
 void read_config(const std::filesystem::path& path, const SectionReader& read_hf_config,
@@ -74,16 +72,6 @@ void require_model_fields(const proto::Model& model, Findings& findings) {
             findings);
 }
 
-MultiLatentAttention resolve_mla(const proto::Model& m) {
-  MultiLatentAttention mla;
-  mla.q_lora_rank = m.q_lora_rank();
-  mla.kv_lora_rank = m.kv_lora_rank();
-  mla.qk_head_dim = m.qk_head_dim();
-  mla.qk_pos_emb_head_dim = m.qk_pos_emb_head_dim();
-  mla.v_head_dim = m.v_head_dim();
-  return mla;
-}
-
 MixtureOfExperts resolve_moe(const proto::Model& m, const Model& model, Findings& findings) {
   MixtureOfExperts moe;
   moe.num_experts = m.num_experts();
@@ -115,24 +103,15 @@ std::optional<Normalization> projector_norm(const proto::Vision& v) {
 
 /// What the tower's layers and its projector are made of.
 void resolve_vision_parts(const proto::Vision& v, const Model& model, Vision& vision) {
-  vision.swiglu = v.swiglu();
   vision.normalization =
       v.has_normalization() ? static_cast<Normalization>(v.normalization()) : model.normalization;
-  vision.add_bias_linear = v.add_bias_linear();
-  vision.add_qkv_bias = v.add_qkv_bias();
-  vision.qk_layernorm = v.qk_layernorm();
-  vision.pre_layernorm = v.pre_layernorm();
-  vision.final_layernorm = v.final_layernorm();
-  vision.tensor_parallel = v.tensor_parallel();
-  vision.projector_type = static_cast<ProjectorType>(v.projector_type());
   vision.projector_normalization = projector_norm(v);
-  vision.projector_swiglu = v.projector_swiglu();
-  vision.projector_bias = v.projector_bias();
 }
 
 Vision resolve_vision(const proto::Vision& v, const Model& model, Findings& findings) {
   require_fields(v, "model.vision", findings);
   Vision vision;
+  copy_fields(v, vision);
   vision.num_layers = std::max(v.num_layers(), 1);
   vision.hidden_size = std::max<std::int64_t>(v.hidden_size(), 1);
   vision.ffn_hidden_size = v.has_ffn_hidden_size() ? v.ffn_hidden_size() : 4 * vision.hidden_size;
@@ -143,15 +122,9 @@ Vision resolve_vision(const proto::Vision& v, const Model& model, Findings& find
       v.has_kv_channels()
           ? v.kv_channels()
           : std::max<std::int64_t>(vision.hidden_size / vision.num_attention_heads, 1);
-  vision.patch_dim = v.patch_dim();
   vision.num_patches = std::max<std::int64_t>(v.num_patches(), 1);
-  vision.spatial_merge_size = v.spatial_merge_size();
   vision.projector_ffn_hidden_size =
       v.has_projector_ffn_hidden_size() ? v.projector_ffn_hidden_size() : vision.hidden_size;
-  vision.num_images = v.num_images();
-  vision.class_token_len = v.class_token_len();
-  vision.drop_class_token = v.drop_class_token();
-  vision.num_position_embeddings = v.num_position_embeddings();
   resolve_vision_parts(v, model, vision);
   return vision;
 }
@@ -165,7 +138,6 @@ void resolve_tower_recompute(const proto::Vision& written, const Train& train, V
           ? static_cast<RecomputeGranularity>(written.recompute_granularity())
       : is_selective ? RecomputeGranularity::selective
                      : RecomputeGranularity::none;
-  vision.recompute_num_layers = written.recompute_num_layers();
 }
 
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
@@ -174,10 +146,10 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
   const proto::Model m = sourced_model(written, folder, read_hf_config, findings);
   require_model_fields(m, findings);
   Model model;
+  copy_fields(m, model);
   model.name = written.has_preset() ? written.preset() : written.hf_config();
   model.num_layers = std::max(m.num_layers(), 1);
   model.hidden_size = std::max<std::int64_t>(m.hidden_size(), 1);
-  model.swiglu = m.swiglu();
   model.ffn_hidden_size = m.has_ffn_hidden_size()
                               ? m.ffn_hidden_size()
                               : default_ffn_hidden_size(model.hidden_size, model.swiglu);
@@ -192,30 +164,16 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
   // Megatron-LM, vocab_size_with_padding.
   const std::int64_t multiple = m.make_vocab_size_divisible_by() * tensor_parallel_size;
   model.padded_vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
-  model.max_position_embeddings = m.max_position_embeddings();
   model.learned_position_embeddings = m.position_embedding_type() == proto::Model::learned_absolute;
-  model.normalization = static_cast<Normalization>(m.normalization());
-  model.untie_embeddings_and_output_weights = m.untie_embeddings_and_output_weights();
-  model.add_bias_linear = m.add_bias_linear();
-  model.add_qkv_bias = m.add_qkv_bias();
-  model.qk_layernorm = m.qk_layernorm();
-  model.hidden_dropout = m.hidden_dropout();
-  model.attention_dropout = m.attention_dropout();
-  model.attention_output_gate = m.attention_output_gate();
-  if (m.multi_latent_attention()) model.mla = resolve_mla(m);
+  if (m.multi_latent_attention()) copy_fields(m, model.mla.emplace());
   if (m.has_num_experts()) model.moe = resolve_moe(m, model, findings);
-  model.mtp_num_layers = m.mtp_num_layers();
   if (m.has_vision()) model.vision = resolve_vision(m.vision(), model, findings);
   if (m.has_window_size()) {
-    model.window_size = m.window_size();
     LayerPattern windows = parse_window_pattern(m.window_attn_skip_freq(), model.num_layers);
     if (!windows.problem.empty())
       findings.add("model.window_attn_skip_freq", std::move(windows.problem), {"model.num_layers"});
     model.window_layers = std::move(windows.layers);
   }
-  model.freeze_language_model = m.freeze_language_model();
-  model.freeze_vision_model = m.freeze_vision_model();
-  model.freeze_vision_projection = m.freeze_vision_projection();
   return model;
 }
 

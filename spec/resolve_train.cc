@@ -2,32 +2,12 @@
 
 #include <algorithm>
 
+#include "spec/copy_fields.h"
 #include "spec/resolve_parts.h"
 #include "spec/scenario.pb.h"
 
 namespace pipeledger {
 namespace {
-
-// The schema lists the values of each enum in the order of scenario.h; the casts rely on it.
-static_assert(int{proto::Train::fp32} == static_cast<int>(Precision::fp32));
-static_assert(int{proto::Train::full} == static_cast<int>(RecomputeGranularity::full));
-static_assert(int{proto::Train::block} == static_cast<int>(RecomputeMethod::block));
-static_assert(int{proto::Train::fused} == static_cast<int>(AttentionBackend::fused));
-static_assert(int{proto::Train::optim_grads} == static_cast<int>(Sharding::optim_grads));
-static_assert(int{proto::Train::optim_grads_params} ==
-              static_cast<int>(Sharding::optim_grads_params));
-static_assert(int{proto::Train::torch_fsdp2} == static_cast<int>(DdpImpl::torch_fsdp2));
-static_assert(int{proto::Train::hybrid} == static_cast<int>(Fp8Format::hybrid));
-static_assert(int{proto::Train::mxfp8} == static_cast<int>(Fp8Recipe::mxfp8));
-static_assert(int{proto::Train::muon} == static_cast<int>(Optimizer::muon));
-static_assert(int{proto::Train::Dtype::fp8} == static_cast<int>(Dtype::fp8));
-static_assert(int{proto::Train::RecomputeModule::mla_up_proj} ==
-              static_cast<int>(RecomputeModule::mla_up_proj));
-static_assert(int{proto::Train::OffloadModule::moe_act} ==
-              static_cast<int>(OffloadModule::moe_act));
-static_assert(int{proto::Train::linear} == static_cast<int>(CrossEntropyFusionImpl::linear));
-static_assert(int{proto::Train::flex} == static_cast<int>(MoeTokenDispatcherType::flex));
-static_assert(int{proto::Train::local} == static_cast<int>(TransformerImpl::local));
 
 /// Megatron's two names for it: the distributed optimizer is strategy `optim`.
 Sharding resolve_sharding(const proto::Train& written, DdpImpl ddp_impl, Findings& findings) {
@@ -98,53 +78,21 @@ std::vector<Enum> in_enum_order(const List& written) {
 }
 
 void set_optimizer(const proto::Train& written, Train& train) {
-  train.optimizer = static_cast<Optimizer>(written.optimizer());
-  train.sgd_momentum = written.sgd_momentum();
-  train.use_precision_aware_optimizer = written.use_precision_aware_optimizer();
   train.optimizer_dtypes = {.main_grads = static_cast<Dtype>(written.main_grads_dtype()),
                             .main_params = static_cast<Dtype>(written.main_params_dtype()),
                             .exp_avg = static_cast<Dtype>(written.exp_avg_dtype()),
                             .exp_avg_sq = static_cast<Dtype>(written.exp_avg_sq_dtype())};
-  if (written.optimizer_cpu_offload())
-    train.optimizer_offload_fraction = written.optimizer_offload_fraction();
-  train.overlap_cpu_optimizer_d2h_h2d = written.overlap_cpu_optimizer_d2h_h2d();
-  train.outer_dp_sharding_strategy = static_cast<Sharding>(written.outer_dp_sharding_strategy());
-  train.fsdp_double_buffer = written.fsdp_double_buffer();
-  if (written.has_ddp_bucket_size()) train.ddp_bucket_size = written.ddp_bucket_size();
-  if (written.has_ddp_num_buckets()) train.ddp_num_buckets = written.ddp_num_buckets();
-  train.ddp_pad_buckets_for_high_nccl_busbw = written.ddp_pad_buckets_for_high_nccl_busbw();
-  train.gradient_accumulation_fusion = written.gradient_accumulation_fusion();
+  if (!written.optimizer_cpu_offload()) train.optimizer_offload_fraction = 0;
 }
 
 void set_recompute_and_offload(const proto::Train& written, Train& train) {
-  train.recompute_granularity = static_cast<RecomputeGranularity>(written.recompute_granularity());
-  train.recompute_method = static_cast<RecomputeMethod>(written.recompute_method());
   train.recompute_num_layers = std::max(written.recompute_num_layers(), 1);
   train.recompute_modules = in_enum_order<RecomputeModule>(written.recompute_modules());
   if (train.recompute_granularity == RecomputeGranularity::selective &&
       train.recompute_modules.empty())
     train.recompute_modules = {RecomputeModule::core_attn};
-  train.distribute_saved_activations = written.distribute_saved_activations();
-  train.cpu_offloading_num_layers = written.cpu_offloading_num_layers();
-  train.fine_grained_activation_offloading = written.fine_grained_activation_offloading();
   if (train.fine_grained_activation_offloading)
     train.offload_modules = in_enum_order<OffloadModule>(written.offload_modules());
-  train.min_offloaded_tensor_size = written.min_offloaded_tensor_size();
-  train.activation_offload_fraction = written.activation_offload_fraction();
-  train.delta_offload_bytes_across_pp_ranks = Bytes(written.delta_offload_bytes_across_pp_ranks());
-}
-
-void set_experts(const proto::Train& written, Train& train) {
-  train.moe_token_dispatcher_type =
-      static_cast<MoeTokenDispatcherType>(written.moe_token_dispatcher_type());
-  if (written.has_moe_expert_capacity_factor())
-    train.moe_expert_capacity_factor = written.moe_expert_capacity_factor();
-  train.moe_pad_expert_input_to_capacity = written.moe_pad_expert_input_to_capacity();
-  train.moe_imbalance_factor = written.moe_imbalance_factor();
-  train.moe_grouped_gemm = written.moe_grouped_gemm();
-  train.moe_permute_fusion = written.moe_permute_fusion();
-  train.overlap_moe_expert_parallel_comm = written.overlap_moe_expert_parallel_comm();
-  train.delay_wgrad_compute = written.delay_wgrad_compute();
 }
 
 }  // namespace
@@ -159,37 +107,24 @@ Train resolve_train(const proto::Train& written, int data_parallel_size, const G
                     Findings& findings) {
   require_fields(written, "train", findings);
   Train train;
-  train.micro_batch_size = written.micro_batch_size();
+  copy_fields(written, train);
   train.global_batch_size = std::max<std::int64_t>(written.global_batch_size(), 1);
   train.num_microbatches = std::max<std::int64_t>(
       train.global_batch_size / (train.micro_batch_size * data_parallel_size), 1);
   train.seq_length = std::max<std::int64_t>(written.seq_length(), 1);
-  train.precision = static_cast<Precision>(written.precision());
   train.accumulate_allreduce_grads_in_fp32 = resolve_fp32_gradients(written, findings);
   train.attention_backend = resolve_attention_backend(written, gpu);
   train.ddp_impl = resolve_ddp_impl(written, findings);
   train.sharding = resolve_sharding(written, train.ddp_impl, findings);
-  train.overlap_grad_reduce = written.overlap_grad_reduce();
-  train.overlap_param_gather = written.overlap_param_gather();
-  train.align_grad_reduce = written.align_grad_reduce();
-  train.align_param_gather = written.align_param_gather();
   if (written.has_fp8_format())
     train.fp8 = Fp8{.format = static_cast<Fp8Format>(written.fp8_format()),
                     .recipe = static_cast<Fp8Recipe>(written.fp8_recipe()),
                     .param_gather = written.fp8_param_gather()};
   set_optimizer(written, train);
   set_recompute_and_offload(written, train);
-  set_experts(written, train);
   if (written.cross_entropy_loss_fusion())
     train.cross_entropy_fusion =
         static_cast<CrossEntropyFusionImpl>(written.cross_entropy_fusion_impl());
-  train.cross_entropy_num_chunks = written.cross_entropy_num_chunks();
-  train.defer_embedding_wgrad_compute = written.defer_embedding_wgrad_compute();
-  train.wgrad_deferral_limit = written.wgrad_deferral_limit();
-  train.transformer_impl = static_cast<TransformerImpl>(written.transformer_impl());
-  train.fp32_residual_connection = written.fp32_residual_connection();
-  train.bias_swiglu_fusion = written.bias_swiglu_fusion();
-  train.create_attention_mask_in_dataloader = written.create_attention_mask_in_dataloader();
   return train;
 }
 

@@ -240,11 +240,11 @@ std::string field_help(std::string_view path) {
   const auto found = std::find_if(fields.begin(), fields.end(), is_asked);
   if (found == fields.end()) {
     const std::string near = nearest_path(asked, fields);
-    throw InputError({Problem{
-        .field = "--help-field",
-        .message = fmt::format("{} is not a field{}", in_quotes(std::string(path)),
-                               near.empty() ? "; docs/scenario.md has them all"
-                                            : fmt::format("; did you mean {}?", near))}});
+    throw InputError(
+        {Problem{.field = "--help-field",
+                 .message = fmt::format("{} is not a field{}", in_quotes(std::string(path)),
+                                        near.empty() ? "; docs/scenario.md has them all"
+                                                     : fmt::format("; did you mean {}?", near))}});
   }
   std::string out = fmt::format("{}\n  {}\n", found->path, found->doc);
   out += line("type", found->type) + line("unit", found->unit) + line("range", found->range);
@@ -253,8 +253,7 @@ std::string field_help(std::string_view path) {
     out += line(&value == &found->values.front() ? "one of" : "",
                 value.says.empty() ? value.word : fmt::format("{}: {}", value.word, value.says));
   for (const FieldDescription& field : fields)
-    if (&field != &*found && is_within(field.path, asked))
-      out += fmt::format("  {}\n", field.path);
+    if (&field != &*found && is_within(field.path, asked)) out += fmt::format("  {}\n", field.path);
   return out;
 }
 

@@ -15,9 +15,9 @@ struct FieldValue {
 
 /// One field, in words.
 struct FieldDescription {
-  std::string path;  // "train.seq_length", "cluster.links[].from"
-  std::string type;  // "whole number", "number", "true or false", "text", "name", "group", ...
-  std::string unit;  // of a number; empty for the others
+  std::string path;      // "train.seq_length", "cluster.links[].from"
+  std::string type;      // "whole number", "number", "true or false", "text", "name", "group", ...
+  std::string unit;      // of a number; empty for the others
   std::string range;     // "at least 1 and at most 65536"; empty where there is none
   std::string standard;  // the default, "required" or "none"
   std::string doc;       // whole sentences
@@ -42,11 +42,12 @@ double largest_allowed(std::string_view path);
 /// The fields of a section as a table in Markdown.
 std::string fields_table(std::string_view section);
 
-/// What is known of the field at `path`, for a terminal; of a group, its fields too. Throws InputError
-/// that names the nearest field where there is none.
+/// What is known of the field at `path`, for a terminal; of a group, its fields too. Throws
+/// InputError that names the nearest field where there is none.
 std::string field_help(std::string_view path);
 
-/// The schema as JSON Schema (draft 7), by which editors complete and check a scenario's YAML or JSON.
+/// The schema as JSON Schema (draft 7), by which editors complete and check a scenario's YAML or
+/// JSON.
 std::string json_schema();
 
 }  // namespace pipeledger

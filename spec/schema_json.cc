@@ -24,7 +24,8 @@ Json number(double value) {
 std::string description(const FieldDescriptor& field) {
   const google::protobuf::FieldOptions& options = field.options();
   std::string text = options.GetExtension(proto::doc);
-  if (options.HasExtension(proto::unit)) text += " Unit: " + options.GetExtension(proto::unit) + ".";
+  if (options.HasExtension(proto::unit))
+    text += " Unit: " + options.GetExtension(proto::unit) + ".";
   return text + " Default: " + default_text(field) + ".";
 }
 
@@ -117,7 +118,8 @@ Json property(const FieldDescriptor& field) {
   }
   add_type(field, json);
   add_range(field, json);
-  if (field.has_default_value()) json["default"] = default_value(field);
+  if (field.has_default_value() && !field.options().HasExtension(proto::default_is))
+    json["default"] = default_value(field);
   return json;
 }
 

@@ -8,6 +8,7 @@
 #include "base/problem.h"
 #include "ledger/report/side_by_side.h"
 #include "sim/in_flight.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
@@ -60,14 +61,12 @@ Axis data_parallel(const Scenario& scenario) {
 }
 
 Axis sharding(const Scenario& scenario, std::string name, Sharding to) {
-  constexpr const char* kNames[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
-  const auto spelled = [&](Sharding sharding) { return kNames[static_cast<int>(sharding)]; };
   const bool is_there = scenario.train.sharding == to;
   const Sharding target = is_there ? Sharding::no_shard : to;
   const bool is_on = target != Sharding::no_shard;
   return {std::move(name),
           {{is_there ? "on -> off" : "off -> on",
-            {{"train.data_parallel_sharding_strategy", spelled(target)},
+            {{"train.data_parallel_sharding_strategy", std::string(name_of(target))},
              {"train.use_distributed_optimizer", is_on ? "true" : "false"}}}}};
 }
 
@@ -113,15 +112,14 @@ AxisVariant variant_of(const Load& load, const Axis& axis) {
 /// Full recompute, each layer alone, or none: legal for any scenario, and its other fields would be
 /// idle words in a file.
 AxisVariant recompute_variant(Scenario scenario) {
-  constexpr const char* kNames[] = {"none", "selective", "full"};
   RecomputeGranularity& recompute = scenario.train.recompute_granularity;
   const bool is_full = recompute == RecomputeGranularity::full;
-  const char* before = kNames[static_cast<int>(recompute)];
+  const std::string_view before = name_of(recompute);
   recompute = is_full ? RecomputeGranularity::none : RecomputeGranularity::full;
   scenario.train.recompute_method = RecomputeMethod::uniform;
   scenario.train.recompute_num_layers = 1;
   return {.axis = "recompute",
-          .change = fmt::format("{} -> {}", before, is_full ? "none" : "full"),
+          .change = fmt::format("{} -> {}", before, name_of(recompute)),
           .bytes = ends_bytes(scenario, peak_in_flight_of(scenario))};
 }
 

@@ -9,14 +9,12 @@
 
 #include "base/file.h"
 #include "base/problem.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kFast = "fast";
-constexpr const char* kSimgrid = "simgrid";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, int line, std::string message) {
   throw InputError({{.message = std::move(message), .file = file.string(), .line = line}});
@@ -66,7 +64,7 @@ void Journal::read(const std::filesystem::path& file, const std::string& identit
     if (!line.is_object() || !line.contains("point") || !line["point"].is_number_unsigned() ||
         !line.contains("engine") || !line.contains("outcome"))
       refuse(file, number, "is not a line of a sweep's journal; choose another folder with -o");
-    auto& outcomes = line["engine"] == kSimgrid ? simgrid_ : fast_;
+    auto& outcomes = line["engine"] == name_of(EngineKind::simgrid) ? simgrid_ : fast_;
     outcomes[line["point"].get<std::size_t>()] = outcome_from_json(line["outcome"].dump());
   }
   std::error_code error;
@@ -80,9 +78,8 @@ const std::map<std::size_t, Outcome>& Journal::found(EngineKind engine) const {
 }
 
 void Journal::add(EngineKind engine, std::size_t point, const Outcome& outcome) {
-  const std::string line =
-      fmt::format("{{\"engine\":\"{}\",\"point\":{},\"outcome\":{}}}\n",
-                  engine == EngineKind::simgrid ? kSimgrid : kFast, point, to_json(outcome));
+  const std::string line = fmt::format("{{\"engine\":\"{}\",\"point\":{},\"outcome\":{}}}\n",
+                                       name_of(engine), point, to_json(outcome));
   if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0)
     return;
   throw RunError(fmt::format("{}: cannot be written: {}", path_.string(),

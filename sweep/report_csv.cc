@@ -2,6 +2,7 @@
 
 #include "base/override.h"
 #include "base/text.h"
+#include "spec/names.h"
 #include "sweep/sweep.h"
 
 namespace pipeledger {
@@ -32,10 +33,9 @@ std::string to_csv(const SweepResult& result) {
     const bool legal = point.outcome.legal();
     out += std::to_string(i);
     for (const Override& change : point.overrides) out += "," + cell(change.value);
-    out += fmt::format(",{},{},{},{}", legal, legal && point.outcome.fits(), point.on_front,
-                       !legal            ? ""
-                       : point.confirmed ? "simgrid"
-                                         : "fast");
+    out +=
+        fmt::format(",{},{},{},{}", legal, legal && point.outcome.fits(), point.on_front,
+                    legal ? name_of(point.confirmed ? EngineKind::simgrid : EngineKind::fast) : "");
     visit_figures(point.outcome, [&](const char*, const auto& figure) {
       out += legal ? fmt::format(",{}", figure) : ",";
     });

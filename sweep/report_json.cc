@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/override.h"
+#include "spec/names.h"
 #include "sweep/sweep.h"
 
 namespace pipeledger {
@@ -20,7 +21,7 @@ std::string to_json(const SweepResult& result) {
     if (!point.outcome.legal()) {
       entry["problems"] = point.outcome.problems;
     } else {
-      entry["engine"] = point.confirmed ? "simgrid" : "fast";
+      entry["engine"] = name_of(point.confirmed ? EngineKind::simgrid : EngineKind::fast);
       entry["fits"] = point.outcome.fits();
       entry["on_front"] = point.on_front;
       visit_figures(point.outcome,

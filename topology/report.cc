@@ -6,22 +6,14 @@
 #include <set>
 
 #include "base/problem.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
 
+/// A cable's end: the two kinds of switches are told apart by what hangs on them.
 std::string_view word(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "gpu";
-    case DeviceKind::nvswitch:
-      return "nvswitch";
-    case DeviceKind::nic:
-      return "nic";
-    case DeviceKind::nic_switch:
-      return "switch";
-  }
-  return "";
+  return kind == DeviceKind::nic_switch ? "switch" : name_of(kind);
 }
 
 std::vector<CableKind> cable_kinds(const Topology& topology) {

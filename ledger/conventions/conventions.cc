@@ -9,34 +9,31 @@
 #include "ledger/conventions/korthikanti.h"
 #include "ledger/conventions/megatron.h"
 #include "ledger/conventions/train_ledger.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
 
 struct Words {
-  std::string_view name, counts, leaves_out;
+  std::string_view counts, leaves_out;
 };
 
 // In the order of Convention.
 constexpr std::array<Words, 5> kWords = {{
-    {"exact",
-     "each parameter and each saved tensor as this rank holds it, times what the schedule has in "
+    {"each parameter and each saved tensor as this rank holds it, times what the schedule has in "
      "flight",
      "temporaries inside a layer, CUDA context, NCCL, allocator slack"},
-    {"megatron",
-     "parameters by formula, 18 or 6 + 12/d bytes each; L layers of one width, the first stage's "
+    {"parameters by formula, 18 or 6 + 12/d bytes each; L layers of one width, the first stage's "
      "microbatches in flight",
      "biases, context parallelism, uneven splits, full recompute, experts' activations, every "
      "stage "
      "but the first (the last has here the schedule's microbatches, and its logits)"},
-    {"korthikanti", "activations: equations 1 to 6, a 4h-wide MLP, dropout masks, fp32 logits",
+    {"activations: equations 1 to 6, a 4h-wide MLP, dropout masks, fp32 logits",
      "weights, gradients, optimizer, grouped queries, f other than 4h, dropout off, workspace"},
-    {"train-ledger",
-     "a whole dense model on one device: all parameters, one microbatch of 34 s b h a layer, 6 s b "
+    {"a whole dense model on one device: all parameters, one microbatch of 34 s b h a layer, 6 s b "
      "V of logits",
      "every parallel axis, recompute, experts, f other than 4h, dropout off"},
-    {"calculator",
-     "weights, FP8 caches, fp32 gradients, sharded master weights, activations module by module, "
+    {"weights, FP8 caches, fp32 gradients, sharded master weights, activations module by module, "
      "times VPP on every rank",
      "Adam's second moment, norms, MTP, latent attention, scores, microbatches in flight beyond "
      "VPP"},
@@ -84,7 +81,7 @@ ConventionPrices convention_prices(const Scenario& scenario) {
   return {};
 }
 
-std::string_view name(Convention convention) { return words(convention).name; }
+std::string_view name(Convention convention) { return name_of(convention); }
 std::string_view counts(Convention convention) { return words(convention).counts; }
 std::string_view leaves_out(Convention convention) { return words(convention).leaves_out; }
 

@@ -7,6 +7,7 @@
 #include "ledger/conventions/megatron.h"
 #include "ledger/conventions/train_ledger.h"
 #include "ledger/report/report.h"
+#include "spec/names.h"
 
 namespace pipeledger {
 namespace {
@@ -18,9 +19,6 @@ std::string tera(Flops flops) { return fmt::format("{:.3f}", flops.value() / 1e1
 std::string heading(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
   const Train& train = scenario.train;
-  constexpr const char* kRecompute[] = {"none", "selective", "full"};
-  constexpr const char* kSharding[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
-  constexpr const char* kBackends[] = {"flash", "unfused", "fused"};
   return fmt::format(
       "{}: {} layers, hidden {}, sequence {}, micro-batch {}\n"
       "TP {}{} x {}PP {} (VPP {}) x DP {}{}, sharding {}, recompute {}, {} attention\n",
@@ -34,9 +32,8 @@ std::string heading(const Scenario& scenario) {
       scenario.model.moe ? fmt::format(" (EP {}, ETP {})", parallel.expert_model_parallel_size,
                                        parallel.expert_tensor_parallel_size)
                          : "",
-      kSharding[static_cast<int>(train.sharding)],
-      kRecompute[static_cast<int>(train.recompute_granularity)],
-      kBackends[static_cast<int>(train.attention_backend)]);
+      name_of(train.sharding), name_of(train.recompute_granularity),
+      name_of(train.attention_backend));
 }
 
 std::string layers(const StageLayout& layout) {

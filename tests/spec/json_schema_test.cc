@@ -19,7 +19,9 @@ class Validator {
  public:
   explicit Validator(json schema) : schema_(std::move(schema)) {}
 
-  std::string reason_against(const json& value) const { return against(value, schema_, "scenario"); }
+  std::string reason_against(const json& value) const {
+    return against(value, schema_, "scenario");
+  }
 
  private:
   static bool is_type(const json& value, const std::string& type) {
@@ -89,8 +91,7 @@ std::string reason_against(const std::string& yaml) {
 
 TEST(JsonSchema, TakesEveryExample) {
   int count = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(PIPELEDGER_SOURCE_DIR "/examples")) {
+  for (const auto& entry : std::filesystem::directory_iterator(PIPELEDGER_SOURCE_DIR "/examples")) {
     if (entry.path().extension() != ".yaml") continue;
     const std::string text = read_file(entry.path());
     if (text.find("cluster:") == std::string::npos) continue;  // Megatron's YAML
