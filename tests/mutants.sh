@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Which wrong lines would no test see?   tests/mutants.sh
+# Which wrong lines would no test see?   tests/mutants.sh [PROGRAM]     all, or those of one test program: cost_tests
 #
 # tests/mutants/mutants.txt lists mutants, each an expression of the sources and what is put in its place. All of them are
 # built into one copy of the tree, each behind a number (`(pipeledger_mutant(7) ? AFTER : BEFORE)`), so that they cost one
@@ -15,6 +15,7 @@ work=$top/build/mutants
 tree=$work/tree
 build=$tree/build/dev
 jobs=$(nproc)
+only=${1:-}
 
 die() { echo "mutants: $*" >&2; exit 1; }
 
@@ -49,29 +50,26 @@ read_list() {
 # ---- the mutated tree ----
 make_tree() {
   mkdir -p "$tree"
-  # Only what changed is touched, so that a second run builds little.
-  rm -rf "$work/new"; mkdir -p "$work/new"
-  git -C "$top" ls-files -z | (cd "$top" && tar --null -T - -cf - 2>/dev/null) | tar -xf - -C "$work/new"
-  local i file found text
+  # With the files' own times, so that a second run builds little more than what is mutated.
+  (cd "$top" && git ls-files -z | tar --null -T - -cf -) | tar -xf - -C "$tree"
+  local i file text rest
+  local -a found
   for ((i = 1; i <= n; ++i)); do
-    mapfile -t found < <(cd "$work/new" || exit; grep -rlF --include='*.cc' --include='*.h' -- "${before[i]}" "${in[i]}")
+    found=("${in[i]}")
+    [ -f "$tree/${in[i]}" ] ||
+      mapfile -t found < <(cd "$tree" && grep -rlF --include='*.cc' -- "${before[i]}" "${in[i]}")
     [ ${#found[@]} = 1 ] || die "'${why[i]}': found in ${#found[@]} files of ${in[i]}: ${before[i]}"
-    file=$work/new/${found[0]}
-    text=$(cat "$file")
-    local rest=${text#*"${before[i]}"}
+    file=$tree/${found[0]}
+    text=$(< "$file")
+    rest=${text#*"${before[i]}"}
+    [ "$rest" != "$text" ] || die "'${why[i]}': not found in ${found[0]}: ${before[i]}"
     [ "${rest#*"${before[i]}"}" = "$rest" ] || die "'${why[i]}': found twice in ${found[0]}: ${before[i]}"
     text=${text/"${before[i]}"/"(pipeledger_mutant($i) ? (${after[i]}) : (${before[i]}))"}
-    case $text in
-      *'#include "tests/mutants/mutant.h"'*) ;;
-      *) text="#include \"tests/mutants/mutant.h\""$'\n'"$text" ;;
-    esac
+    [[ $text == *'"tests/mutants/mutant.h"'* ]] || text="#include \"tests/mutants/mutant.h\""$'\n'"$text"
     printf '%s\n' "$text" > "$file"
   done
   # The tests read the true tree's records, and are the very objects that ccache knows from there.
-  sed -i "s|PIPELEDGER_SOURCE_DIR=\"\${PROJECT_SOURCE_DIR}\"|PIPELEDGER_SOURCE_DIR=\"$top\"|" "$work/new/tests/CMakeLists.txt"
-  (cd "$work/new" && find . -type f -print0) | while IFS= read -r -d '' file; do
-    cmp -s "$work/new/$file" "$tree/$file" || { mkdir -p "$tree/$(dirname "$file")"; cp "$work/new/$file" "$tree/$file"; }
-  done
+  sed -i "s|PIPELEDGER_SOURCE_DIR=\"\${PROJECT_SOURCE_DIR}\"|PIPELEDGER_SOURCE_DIR=\"$top\"|" "$tree/tests/CMakeLists.txt"
 }
 
 build_tree() {
@@ -87,7 +85,21 @@ pass() {
     --no-tests=error > "$work/ctest.log" 2>&1
 }
 
+# Leaves those of the program that was asked for.
+keep_only() {
+  local i kept=0
+  for ((i = 1; i <= n; ++i)); do
+    [ "${target[i]}" = "$only" ] || continue
+    kept=$((kept + 1))
+    why[kept]=${why[i]} in[kept]=${in[i]} before[kept]=${before[i]} after[kept]=${after[i]}
+    target[kept]=${target[i]} tests[kept]=${tests[i]} survives[kept]=${survives[i]}
+  done
+  for ((i = kept + 1; i <= n; ++i)); do unset "target[$i]" "tests[$i]"; done
+  n=$kept
+}
+
 read_list
+[ -z "$only" ] || keep_only
 [ "$n" -gt 0 ] || die "no mutants in $list"
 make_tree
 build_tree
