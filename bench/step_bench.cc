@@ -2,7 +2,6 @@
 #include <benchmark/benchmark.h>
 
 #include "schedules/schedule.h"
-#include "sim/fast.h"
 #include "sim/play.h"
 #include "sim/program.h"
 #include "sim/simulate.h"
@@ -39,6 +38,7 @@ Plan plan_of(const char* schedule, int p, int v, int m, bool megatron) {
     plan.hop_latency.reset();
     plan.output_release = OutputRelease::by_call;
     plan.programs = megatron_programs(plan.schedule, p, {.overlap_p2p_communication = v > 1});
+    add_synchronisation(plan.schedule, {}, plan.programs);
   }
   return plan;
 }

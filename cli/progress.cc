@@ -21,8 +21,8 @@ ProgressLine::~ProgressLine() {
 Progress ProgressLine::callback() {
   if (!terminal_) return {};
   return [this](double done) {
-    if (Clock::now() < next_) return;
-    show(fmt::format("simulating {:.0f} %", 100 * done));
+    if (Clock::now() >= next_) show(fmt::format("simulating {:.0f} %", 100 * done));
+    return true;
   };
 }
 

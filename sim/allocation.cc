@@ -145,6 +145,7 @@ class RankPlayer {
         compute(i);
         break;
       case Action::communicate:
+        if (call.payload == Payload::embedding) break;
         if (call.moves()) post(call);
         if (!call.more && call.blocking) release_sent();
         break;

@@ -29,6 +29,19 @@ Bytes Plan::slice_of(Bytes whole, std::size_t slice) const {
   return whole * (begin + 1) / schedule.num_slices - whole * begin / schedule.num_slices;
 }
 
+Message Plan::message_of(std::size_t number) const {
+  const std::size_t of_payload = num_messages_of_payload();
+  const Stage last{schedule.num_stages() - 1};
+  if (number >= 2 * of_payload) {
+    return {Payload::embedding, Microbatch{}, number > 2 * of_payload ? last : Stage{0}};
+  }
+  const std::size_t unit = number % of_payload / num_slices();
+  const auto num_microbatches = static_cast<std::size_t>(schedule.num_microbatches);
+  return {number < of_payload ? Payload::activation : Payload::gradient,
+          Microbatch{static_cast<int>(unit % num_microbatches)},
+          Stage{static_cast<int>(unit / num_microbatches)}, static_cast<int>(number % num_slices())};
+}
+
 std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole) {
   if (plan.num_slices() == 1) return {whole};
   std::vector<StageProfile> parts;
@@ -92,6 +105,44 @@ BufferMoves buffer_moves(const Plan& plan, const Op& op) {
   return moves;
 }
 
+std::vector<BufferMoves> all_buffer_moves(const Plan& plan) {
+  std::vector<BufferMoves> moves(plan.num_op_numbers());
+  for (Stage stage{0}; stage.value < plan.schedule.num_stages(); ++stage.value) {
+    for (int slice = 0; slice < plan.schedule.num_slices; ++slice) {
+      for (const OpKind kind : {OpKind::F, OpKind::B, OpKind::I, OpKind::W}) {
+        const Op op{stage, kind, Microbatch{}, slice};
+        moves[plan.op_number(op)] = buffer_moves(plan, op);
+      }
+    }
+  }
+  return moves;
+}
+
+Bytes buffer_change(const Plan& plan, const Instruction& call) {
+  const Bytes bytes = plan.book_p2p_buffers ? plan.slice_of_message(call.slice) : Bytes{};
+  switch (call.action) {
+    case Action::communicate:
+      // Under hop_latency it is there as it arrives.
+      if (plan.hop_latency || !call.moves() || sends(call.channel)) return {};
+      return call.payload == Payload::embedding ? Bytes{} : bytes;
+    case Action::keep_input:
+      return bytes;
+    case Action::drop_input:
+      return -bytes;
+    case Action::free_output:
+      // The last stage's output is the loss, a scalar.
+      return call.stage.value + 1 < plan.schedule.num_stages() ? -bytes : Bytes{};
+    default:
+      return {};
+  }
+}
+
+bool frees_on_arrival(const Plan& plan, const Instruction& call) {
+  if (call.action != Action::communicate || !call.moves() || !sends(call.channel)) return false;
+  return call.payload == Payload::gradient || (call.payload == Payload::activation &&
+                                               plan.output_release == OutputRelease::as_sent);
+}
+
 std::array<OptimizerSpan, 3> optimizer_spans(const RankPlan& rank, Seconds begin, Seconds end) {
   const Seconds own = begin + rank.optimizer.before;
   // To the nanosecond the same, without a host.
@@ -106,10 +157,9 @@ void throw_deadlock(const Plan& plan, const std::vector<std::size_t>& next) {
   for (std::size_t rank = 0; rank < next.size(); ++rank) {
     const Program& program = plan.programs[rank];
     if (next[rank] == program.size()) continue;
-    // The whole call: the last of its instructions is the one that waits.
-    const auto last = program.begin() + static_cast<std::ptrdiff_t>(next[rank]);
-    auto first = last;
-    while (first != program.begin() && std::prev(first)->more) --first;
+    const auto first = program.begin() + static_cast<std::ptrdiff_t>(next[rank]);
+    auto last = first;
+    while (last->more) ++last;
     std::string call = to_text(Program(first, std::next(last)), plan.schedule);
     call.pop_back();
     text +=

@@ -57,12 +57,20 @@ struct StageProfile {
   const OpProfile& of(OpKind kind) const;
 };
 
+/// A collective of the data-parallel group: gradients are reduced, parameters gathered.
+enum class Sync : std::uint8_t { grad, param };
+inline constexpr std::size_t kNumSyncs = 2;
+
 /// One data-parallel replica and tensor-parallel lane of the pipeline: its GPU on each rank.
 struct Replica {
   std::vector<std::size_t> gpus;            // by rank
   std::vector<CollectiveShare> grad_sync;   // by rank, then chunk; empty shares: nothing to reduce
   std::vector<CollectiveShare> param_sync;  // by rank, then chunk
   int lane = 0;                             // replicas of one lane synchronise with each other
+
+  const CollectiveShare& share(Sync sync, std::size_t place) const {
+    return (sync == Sync::grad ? grad_sync : param_sync)[place];
+  }
 };
 
 /// When the storage of an activation that goes to another rank is let go.
@@ -91,12 +99,6 @@ struct Plan {
   /// set: a message is a flow, which begins when both ends have posted it.
   std::optional<Seconds> hop_latency;
 
-  /// Buckets are reduced while the chunk's last backward goes on, each as its share of the op is
-  /// over (or all at an explicit grad_sync); false: all of them at the end of the step.
-  bool overlap_grad_reduce = false;
-  /// Parameters are gathered as the step begins (or at an explicit param_sync). The chunk's first
-  /// forward awaits the first bucket, its second all of them; false: after the optimizer.
-  bool overlap_param_gather = false;
   /// Tied embeddings: the first and the last rank sum the gradients of their copies.
   Bytes tied_embedding_bytes{};
   /// The gradient norm: one scalar over all ranks, before the optimizer.
@@ -105,14 +107,30 @@ struct Plan {
   const OpProfile& profile(const Op& op) const {
     return stages[op.stage.index() * num_slices() + op.slice].of(op.kind);
   }
+  /// What is the same for all microbatches: an op's number by stage, slice and kind.
+  std::size_t op_number(const Op& op) const {
+    return (op.stage.index() * num_slices() + op.slice) * kNumOpKinds +
+           static_cast<std::size_t>(op.kind);
+  }
+  std::size_t num_op_numbers() const { return stages.size() * kNumOpKinds; }
+
   Bytes slice_of_message(std::size_t slice) const { return slice_of(message_bytes, slice); }
+  Bytes bytes_of(const Message& message) const {
+    return message.payload == Payload::embedding
+               ? tied_embedding_bytes
+               : slice_of_message(static_cast<std::size_t>(message.slice));
+  }
   /// Equal parts of a microbatch's bytes, which add up to the whole.
   Bytes slice_of(Bytes whole, std::size_t slice) const;
   std::size_t num_slices() const { return static_cast<std::size_t>(schedule.num_slices); }
 
-  /// Where a message stands among a replica's: by payload, stage, microbatch, slice.
-  std::size_t num_messages() const { return 2 * num_messages_of_payload(); }
+  /// Where a message stands among a replica's: by payload, stage, microbatch, slice; behind them
+  /// the two of a tied embedding.
+  std::size_t num_messages() const { return 2 * num_messages_of_payload() + 2; }
   std::size_t number_of(const Message& message) const {
+    if (message.payload == Payload::embedding) {
+      return 2 * num_messages_of_payload() + (message.stage.value > 0 ? 1 : 0);
+    }
     const std::size_t unit =
         (message.stage.index() * static_cast<std::size_t>(schedule.num_microbatches) +
          message.microbatch.index()) *
@@ -120,8 +138,18 @@ struct Plan {
         static_cast<std::size_t>(message.slice);
     return (message.payload == Payload::activation ? 0 : num_messages_of_payload()) + unit;
   }
+  Message message_of(std::size_t number) const;
+  /// Where a collective stands among those of all lanes.
+  std::size_t collective_number(Sync sync, std::size_t num_lanes, std::size_t lane,
+                                Stage stage) const {
+    return (static_cast<std::size_t>(sync) * num_lanes + lane) *
+               static_cast<std::size_t>(schedule.num_stages()) +
+           stage.index();
+  }
 
  private:
+  static constexpr std::size_t kNumOpKinds = 4;
+
   std::size_t num_messages_of_payload() const {
     return static_cast<std::size_t>(schedule.num_stages()) *
            static_cast<std::size_t>(schedule.num_microbatches) * num_slices();
@@ -168,6 +196,13 @@ struct BufferMoves {
   Bytes freed_at_begin{}, freed_at_end{}, born_at_end{};
 };
 BufferMoves buffer_moves(const Plan& plan, const Op& op);
+/// Of every op, by Plan::op_number.
+std::vector<BufferMoves> all_buffer_moves(const Plan& plan);
+
+/// What another call does to them at once: a receive's buffer is born as it is posted.
+Bytes buffer_change(const Plan& plan, const Instruction& call);
+/// Whether `call` posts a message whose buffer is let go as it arrives.
+bool frees_on_arrival(const Plan& plan, const Instruction& call);
 
 /// The spans of a rank's optimizer step: the waits for its host, and its own work between them.
 struct OptimizerSpan {
@@ -176,8 +211,8 @@ struct OptimizerSpan {
 };
 std::array<OptimizerSpan, 3> optimizer_spans(const RankPlan& rank, Seconds begin, Seconds end);
 
-/// Throws RunError: the ranks wait for each other. `next`: the instruction each rank is at, by
-/// rank; one past its last: it is done.
+/// Throws RunError: the ranks wait for each other. `next`: the first instruction of the call that
+/// each rank is at, by rank; one past its last: it is done.
 [[noreturn]] void throw_deadlock(const Plan& plan, const std::vector<std::size_t>& next);
 
 }  // namespace pipeledger

@@ -14,6 +14,7 @@ std::string slice_text(int slice, const Schedule& schedule) {
 }
 
 std::string tag(const Message& message, const Schedule& schedule) {
+  if (message.payload == Payload::embedding) return fmt::format("E@{}", message.stage.value);
   return fmt::format("{}{}{}@{}", message.payload == Payload::activation ? 'A' : 'G',
                      message.microbatch.value, slice_text(message.slice, schedule),
                      message.stage.value);
@@ -36,13 +37,24 @@ std::string call_text(Program::const_iterator& first, const Schedule& schedule) 
   }
 }
 
+/// The same for a wait: "await_grads 0 1".
+std::string wait_text(const char* name, Program::const_iterator& first, const Schedule& schedule) {
+  std::string text = name;
+  while (true) {
+    text += fmt::format(" {}", schedule.chunk_of(first->stage).value);
+    if (!first->more) return text;
+    ++first;
+  }
+}
+
 std::string to_text(Program::const_iterator& instruction, const Schedule& schedule) {
   const auto chunk = [&] { return schedule.chunk_of(instruction->stage).value; };
   switch (instruction->action) {
     case Action::compute:
-      return fmt::format("{} {}.{}{}", letter(instruction->kind), instruction->microbatch.value,
+      return fmt::format("{} {}.{}{}{}", letter(instruction->kind), instruction->microbatch.value,
                          schedule.chunk_of(instruction->op()).value,
-                         slice_text(instruction->slice, schedule));
+                         slice_text(instruction->slice, schedule),
+                         instruction->reduces ? " reduces" : "");
     case Action::communicate:
       return call_text(instruction, schedule);
     case Action::wait:
@@ -65,6 +77,16 @@ std::string to_text(Program::const_iterator& instruction, const Schedule& schedu
       return fmt::format("param_sync {}", chunk());
     case Action::finalize_model_grads:
       return "finalize_model_grads";
+    case Action::await_grads:
+      return wait_text("await_grads", instruction, schedule);
+    case Action::await_first_params:
+      return wait_text("await_first_params", instruction, schedule);
+    case Action::await_params:
+      return wait_text("await_params", instruction, schedule);
+    case Action::grad_norm:
+      return "grad_norm";
+    case Action::optimizer:
+      return "optimizer";
   }
   return "";
 }

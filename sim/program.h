@@ -12,10 +12,12 @@
 
 namespace pipeledger {
 
-enum class Payload : std::uint8_t { activation, gradient };
+/// embedding: the gradient of a tied embedding, between the first and the last rank.
+enum class Payload : std::uint8_t { activation, gradient, embedding };
 
 /// What crosses between two stages. An activation is named by the stage that produced it, a
-/// gradient by the stage whose input it belongs to (so it goes to stage - 1).
+/// gradient by the stage whose input it belongs to (so it goes to stage - 1), an embedding's
+/// gradient by the first or the last stage, which sends it to the other.
 struct Message {
   Payload payload = Payload::activation;
   Microbatch microbatch;
@@ -47,7 +49,13 @@ enum class Action : std::uint8_t {
   first_microbatch,  // the first forward of `stage` comes next
   grad_sync,         // starts reducing the gradients of `stage`
   param_sync,        // starts gathering the parameters of `stage`
-  finalize_model_grads,  // waits for every reduction, then the optimizer steps
+  finalize_model_grads,  // the step's end begins
+  // What add_synchronisation writes, where the marks above stand:
+  await_grads,         // for the reduction of `stage`
+  await_first_params,  // for the first bucket of its parameters
+  await_params,        // for all of them
+  grad_norm,           // one scalar over every rank of the world
+  optimizer,
 };
 
 /// What one call of a rank's communicator posts.
@@ -60,11 +68,12 @@ struct Exchange {
 struct Instruction {
   Action action = Action::compute;
   OpKind kind{};         // compute
-  Payload payload{};     // communicate, wait, free_output, keep_input, drop_input
-  Channel channel{};     // communicate, wait
-  bool blocking = true;  // communicate
-  /// communicate: the next instruction belongs to the same call. compute: the next is the other op
-  /// of a pair that overlaps.
+  Payload payload{};         // communicate, wait, free_output, keep_input, drop_input
+  Channel channel{};         // communicate, wait
+  bool blocking : 1 = true;  // communicate
+  bool reduces : 1 = false;  // compute: the gradients it makes are reduced bucket by bucket meanwhile
+  /// communicate, await_*: the next instruction belongs to the same call. compute: the next is the
+  /// other op of a pair that overlaps.
   bool more = false;
   std::uint16_t slice = 0;
   /// Of the op, the message, or the chunk that is synchronised; -1: a call that moves nothing.
@@ -80,7 +89,8 @@ static_assert(sizeof(Instruction) == 16);
 
 using Program = std::vector<Instruction>;
 
-/// A line a call: "F 0.1", "communicate send_next=A0@4 recv_next=G0@5", "wait recv_prev".
+/// A line a call: "F 0.1", "communicate send_next=A0@4 recv_next=G0@5", "wait recv_prev",
+/// "B 7.0 reduces", "await_grads 0 1".
 std::string to_text(const Program& program, const Schedule& schedule);
 
 /// How Megatron-LM's schedules behave; the defaults are its command line's.

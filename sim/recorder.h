@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/flights.h"
 #include "sim/plan.h"
 #include "trace/step_trace.h"
 
@@ -16,49 +17,47 @@ inline std::int64_t to_ns(Seconds time) {
   return static_cast<std::int64_t>(time.value() * 1e9 + 0.5);
 }
 
+/// A sink of StepExecutor.
 class Recorder {
  public:
   /// Times are counted from `start`.
   Recorder(const Plan& plan, Seconds start);
 
-  /// What `profile` does to memory at its begin, before the op runs.
-  void unit_begins(Rank rank, const OpProfile& profile, Seconds begin, bool first_gradients);
-  /// The span of an op, or of the two of a pair, one behind the other; and the rest of what they do
-  /// to memory.
-  void unit_ends(Rank rank, std::span<const Op> unit, const OpProfile& profile, Seconds begin,
-                 Seconds end, bool first_gradients);
+  void unit(Rank rank, std::span<const Op> ops, const OpProfile& profile, Seconds begin,
+            Seconds end);
+  void call(Rank rank, const Instruction& call, Seconds now);
   void span(Rank rank, SpanKind kind, Seconds begin, Seconds end);
-  void memory(Rank rank, Category category, Bytes delta, Seconds time);
-  /// A buffer born or freed by the network, beside what the rank does. Of what happens in the same
-  /// nanosecond it comes first, but never before `cause`: the number of the rank's own events so
-  /// far when the message was sent; 0 where the cause is elsewhere.
-  void buffer_meanwhile(Rank rank, Bytes delta, Seconds time, std::size_t cause);
-  std::size_t num_own_events(Rank rank) const { return trace_.ranks[rank.index()].memory.size(); }
-  /// Returns the transfer's number, to say when it ends.
-  std::size_t transfer_begins(const Transfer& transfer, Seconds begin);
-  void transfer_ends(std::size_t number, Seconds end);
-  /// Gradients that backward created die with the optimizer step.
-  void free_created_gradients(Rank rank, Seconds time);
+  void optimizer(Rank rank, Seconds begin, Seconds end);
 
-  /// The trace so far; `end` is the end of the step.
-  StepTrace take(Seconds end);
+  /// The trace, once the step is over.
+  StepTrace take(const Flights& flights);
 
  private:
-  /// A buffer's event, and the number of the rank's events that come before it in any case.
-  struct Meanwhile {
-    MemoryEvent event;
-    std::size_t cause = 0;
+  /// A message that was sent when its rank had had so many memory events. Its buffer goes as it
+  /// arrives, beside what the rank does; of what happens in the same nanosecond it comes first, but
+  /// never before its cause.
+  struct Sent {
+    std::uint32_t message = 0;  // Plan::number_of
+    std::uint32_t cause = 0;
+  };
+  struct RankState {
+    Bytes created_gradients{};
+    std::vector<bool> gradients_seen;    // by chunk
+    std::vector<Sent> sent;              // whose buffers go as they arrive, in order of cause
+    std::vector<MemoryEvent> arriving;   // under hop_latency
   };
 
-  void reserve(const Plan& plan);
+  void reserve();
   std::int64_t ns(Seconds time) const { return to_ns(time - start_); }
-  void merge_meanwhile(std::size_t rank);
-  void delta(Rank rank, const TimedDelta& delta, Seconds begin, bool first_gradients);
+  void memory(Rank rank, Category category, Bytes delta, Seconds time);
+  void record_transfers(const Flights& flights);
+  void merge_meanwhile(std::size_t rank, const Flights& flights);
 
+  const Plan& plan_;
   Seconds start_;
   StepTrace trace_;
-  std::vector<Bytes> created_gradients_;           // by rank
-  std::vector<std::vector<Meanwhile>> meanwhile_;  // by rank
+  std::vector<BufferMoves> moves_;  // by Plan::op_number
+  std::vector<RankState> ranks_;
 };
 
 }  // namespace pipeledger

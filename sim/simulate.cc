@@ -15,9 +15,9 @@
 #include "ledger/state/framework_buffers.h"
 #include "schedules/schedule.h"
 #include "sim/deferred.h"
-#include "sim/fast.h"
 #include "sim/recorder.h"
 #include "sim/stage_profile.h"
+#include "sim/synchronisation.h"
 #include "spec/names.h"
 
 namespace pipeledger {
@@ -137,6 +137,13 @@ Seconds grad_norm_time(const Scenario& scenario, const Topology& topology) {
                                 gpus_per_node);
 }
 
+/// None where one rank holds both copies.
+Bytes tied_embedding_bytes(const Scenario& scenario, const Schedule& schedule) {
+  const Stage last{schedule.num_stages() - 1};
+  if (schedule.rank_of(Stage{0}) == schedule.rank_of(last)) return {};
+  return tied_embedding_gradient_bytes(scenario);
+}
+
 // What a run may hold: an op costs about a kilobyte while it is played, and a memory event a few
 // hundred bytes in the outputs.
 constexpr std::int64_t kMaxPlayedOps = std::int64_t{1} << 22;
@@ -230,6 +237,11 @@ std::vector<Program> make_programs(const Scenario& scenario, const Schedule& sch
   std::vector<Program> programs = runtime_programs(scenario, schedule);
   if (const std::int64_t deferred = num_deferred_microbatches(scenario.train); deferred > 0)
     defer_output_layer(schedule, static_cast<int>(deferred), programs);
+  add_synchronisation(schedule,
+                      {.overlap_grad_reduce = scenario.train.overlap_grad_reduce,
+                       .overlap_param_gather = scenario.train.overlap_param_gather,
+                       .tied_embedding = tied_embedding_bytes(scenario, schedule) > Bytes{}},
+                      programs);
   return programs;
 }
 
@@ -272,7 +284,6 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   for (const StageProfile& stage : stages) {
     for (StageProfile& slice : slices(plan, stage)) plan.stages.push_back(std::move(slice));
   }
-  plan.programs = make_programs(scenario, schedule);
   for (int rank = 0; rank < schedule.num_ranks; ++rank) {
     plan.ranks.push_back(make_rank(scenario, schedule, layouts, Rank{rank}));
   }
@@ -289,12 +300,8 @@ Plan make_plan(const Scenario& scenario, const Topology& topology) {
   plan.book_p2p_buffers = scenario.sim.convention == Convention::exact;
   plan.output_release = output_release(scenario.sim);
   if (scenario.sim.runtime == Runtime::ideal) plan.hop_latency = scenario.sim.hop_latency;
-  plan.overlap_grad_reduce = scenario.train.overlap_grad_reduce;
-  plan.overlap_param_gather = scenario.train.overlap_param_gather;
-  const Stage last{schedule.num_stages() - 1};
-  if (schedule.rank_of(Stage{0}) != schedule.rank_of(last)) {
-    plan.tied_embedding_bytes = tied_embedding_gradient_bytes(scenario);
-  }
+  plan.tied_embedding_bytes = tied_embedding_bytes(scenario, schedule);
+  plan.programs = make_programs(scenario, schedule);
   plan.grad_norm_time = grad_norm_time(scenario, topology);
   return plan;
 }
@@ -310,7 +317,7 @@ StepTrace simulate(const Scenario& scenario, const Progress& progress) {
   const Topology topology = build_topology(scenario.cluster);
   const Plan plan = make_plan(scenario, topology);
   StepTrace trace = scenario.sim.engine == EngineKind::fast
-                        ? play_fast(plan, topology)
+                        ? play_fast(plan, topology, progress)
                         : play_simgrid(plan, topology, progress);
   describe(trace, scenario, hardware_flops_per_step(scenario).value());
   check_length(trace.step_ns);

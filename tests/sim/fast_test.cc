@@ -1,5 +1,5 @@
 // Two engines, one answer: where no link is shared, to the nanosecond.
-#include "sim/fast.h"
+#include "sim/play.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

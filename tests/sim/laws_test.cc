@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "schedules/schedule.h"
-#include "sim/fast.h"
 #include "sim/play.h"
 #include "tests/sim/sim_test_util.h"
 #include "trace/metrics.h"

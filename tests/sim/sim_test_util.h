@@ -4,6 +4,7 @@
 #include "schedules/schedule.h"
 #include "sim/plan.h"
 #include "sim/program.h"
+#include "sim/synchronisation.h"
 #include "topology/topology.h"
 
 namespace pipeledger::testing_util {
@@ -13,6 +14,7 @@ namespace pipeledger::testing_util {
 inline Plan ideal_plan(const Schedule& schedule, Seconds forward, Seconds backward,
                        Seconds hop_latency = {}, Bytes activation = Bytes{1}) {
   Plan plan{.schedule = schedule, .programs = ideal_programs(schedule)};
+  add_synchronisation(schedule, {}, plan.programs);
   StageProfile stage;
   stage.forward = {forward, {}, {{forward, Category::activations, activation}}};
   stage.backward = {backward, {}, {{backward, Category::activations, -activation}}};
