@@ -40,7 +40,17 @@ std::string read_file(const std::filesystem::path& path) {
   return std::move(bytes).str();
 }
 
+HeldSignals::HeldSignals() {
+  sigset_t held;
+  ::sigemptyset(&held);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&held, signal);
+  ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+HeldSignals::~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  const HeldSignals held;
   // The process id keeps two runs that write to one folder out of each other's way.
   const std::filesystem::path temporary = fmt::format("{}.tmp{}", path.string(), ::getpid());
   std::error_code error;

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <sstream>
@@ -44,6 +46,35 @@ void add_commands(CLI::App& app) {
       "Each command has a --help with its options.");
 }
 
+pid_t main_process = 0;
+const char* interrupted_line = "pipeledger: interrupted\n";
+
+/// Says that the program was interrupted, and dies of the signal, so that a shell's script ends
+/// too. Nothing is left half-written: see HeldSignals. Calls only what a signal handler may call; a
+/// sweep's processes say nothing.
+extern "C" void die_of(int signal) {
+  if (::getpid() == main_process) {
+    [[maybe_unused]] const ssize_t written =
+        ::write(STDERR_FILENO, interrupted_line, std::strlen(interrupted_line));
+  }
+  ::raise(signal);  // the handler is gone
+}
+
+/// What whoever started the program ignores stays ignored.
+void watch_interrupts() {
+  main_process = ::getpid();
+  // On a terminal there may be a progress line.
+  if (::isatty(STDERR_FILENO) != 0) interrupted_line = "\r\x1b[Kpipeledger: interrupted\n";
+  struct sigaction action {};
+  action.sa_handler = die_of;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
+  }
+}
+
 int parse_and_do(CLI::App& app, int argc, char** argv) {
   if (argc < 2) {
     fmt::print(stderr, "{}", app.help());
@@ -78,6 +109,7 @@ int main(int argc, char** argv) {
   using namespace pipeledger;
   // A file over the shell's limit is then a write that fails, and what it left is removed.
   std::signal(SIGXFSZ, SIG_IGN);
+  watch_interrupts();
   CLI::App app("Simulates one training step of a large model: memory, time and communication.",
                "pipeledger");
   try {

@@ -11,7 +11,6 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "ledger/report/overheads.h"
-#include "sim/allocation.h"
 #include "sim/simulate.h"
 #include "spec/scenario.h"
 #include "trace/metrics.h"
@@ -52,6 +51,7 @@ std::vector<OutputFile> draw_outputs(const StepTrace& trace, const StepMetrics& 
 
 void write_outputs(const fs::path& folder, const std::vector<OutputFile>& files) {
   make_folder(folder);
+  const HeldSignals held;  // all of them, or none
   for (const OutputFile& file : files) write_file(folder / file.name, file.bytes);
 }
 
@@ -74,11 +74,8 @@ std::string run_step(const RunOptions& options) {
   if (!options.engine.empty()) written.overrides.push_back("sim.engine=" + options.engine);
   const Scenario scenario = load(written);
   ProgressLine progress;
-  const StepTrace trace = with_positions(scenario, [&] {
-    StepTrace played = simulate(scenario, progress.callback());
-    play_allocators(scenario, played);
-    return played;
-  });
+  const StepTrace trace =
+      with_positions(scenario, [&] { return simulate(scenario, progress.callback(), true); });
   const StepMetrics metrics = compute_metrics(trace);
   if (!options.output.empty())
     write_outputs(options.output, draw_outputs(trace, metrics, progress));

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "sim/plan.h"
+#include "sim/executor.h"
 #include "sim/simulate.h"
 #include "topology/ranks.h"
 
@@ -68,12 +68,12 @@ struct Held {
   Block input_gradient = kNone;
 };
 
-class RankPlayer {
+/// A sink of what one rank does, call by call; the times are nothing to it.
+class RankBlocks {
  public:
-  RankPlayer(const Scenario& scenario, const Schedule& schedule, const Program& program,
+  RankBlocks(const Scenario& scenario, const Schedule& schedule,
              const std::vector<StageEvents>& stages, SharedBlocks& blocks)
       : schedule_(schedule),
-        program_(program),
         stages_(stages),
         blocks_(blocks),
         message_bytes_(p2p_message_bytes(scenario)),
@@ -90,16 +90,21 @@ class RankPlayer {
     gradients_.assign(num_units, kNone);
     int most = 0;
     for (const StageEvents& stage : stages) {
-      for (const PlacedEvents& part : stage.parts) most = std::max(most, part.events->num_slots);
+      std::vector<std::size_t>& first = first_slots_.emplace_back(1);
+      for (const PlacedEvents& part : stage.parts) {
+        most = std::max(most, part.events->num_slots);
+        first.push_back(first.back() + static_cast<std::size_t>(part.events->num_kept));
+      }
     }
     scratch_.assign(static_cast<std::size_t>(most), kNone);
   }
 
   /// Plays a step up to its optimizer. What is kept for good is made as its time comes.
-  void step(const StateEvents& state, bool is_first) {
+  void step(const Program& program, Rank rank, const StateEvents& state, bool is_first) {
     state_ = is_first ? &state : nullptr;
     if (state_ != nullptr) play(state_->first_forward);
-    for (std::size_t i = 0; i < program_.size(); ++i) instruction(i);
+    tell_in_order(program, rank, *this);
+    blocks_.release(leaving_);
     release_sent();
     for (Block& gradient : created_) blocks_.release(gradient);
     created_.clear();
@@ -120,30 +125,26 @@ class RankPlayer {
     }
   }
 
- private:
-  /// What Python's variables hold of a chunk between its ops: the last input, and its gradient.
-  struct ChunkVariables {
-    Block input = kNone, gradient = kNone;
-    Microbatch microbatch{-1};
-    bool has_created = false;  // gradients of this step
-  };
-
-  std::size_t unit(Stage stage, Microbatch microbatch) const {
-    return stage.index() * static_cast<std::size_t>(schedule_.num_microbatches) +
-           microbatch.index();
-  }
-  Block& block_of(const Message& message) {
-    auto& list = message.payload == Payload::activation ? activations_ : gradients_;
-    return list[unit(message.stage, message.microbatch)];
+  /// An op, or a pair that overlaps.
+  void unit(Rank, std::span<const Op> ops, const OpProfile&, Seconds, Seconds) {
+    blocks_.release(leaving_);
+    if (!waits_for_sends_) release_sent();
+    if (ops.size() == 2 && ops[0].kind == OpKind::F && ops[1].kind == OpKind::B) {
+      together(ops[0], ops[1]);
+    } else if (ops.size() == 2 && ops[1].kind == OpKind::F && ops[0].kind == OpKind::B) {
+      together(ops[1], ops[0]);
+    } else {
+      for (const Op& op : ops) alone(op);
+    }
   }
 
-  void instruction(std::size_t& i) {
-    const Instruction& call = program_[i];
+  void call(Rank, const Instruction& call, Seconds) {
+    if (call.action == Action::keep_input) {
+      kept_inputs_.emplace_back(unit(call.stage, call.microbatch), blocks_.share(leaving_));
+      return;
+    }
+    blocks_.release(leaving_);
     switch (call.action) {
-      case Action::compute:
-        if (!waits_for_sends_) release_sent();
-        compute(i);
-        break;
       case Action::communicate:
         if (call.payload == Payload::embedding) break;
         if (call.moves()) post(call);
@@ -161,6 +162,23 @@ class RankPlayer {
       default:
         break;
     }
+  }
+
+ private:
+  /// What Python's variables hold of a chunk between its ops: the last input, and its gradient.
+  struct ChunkVariables {
+    Block input = kNone, gradient = kNone;
+    Microbatch microbatch{-1};
+    bool has_created = false;  // gradients of this step
+  };
+
+  std::size_t unit(Stage stage, Microbatch microbatch) const {
+    return stage.index() * static_cast<std::size_t>(schedule_.num_microbatches) +
+           microbatch.index();
+  }
+  Block& block_of(const Message& message) {
+    auto& list = message.payload == Payload::activation ? activations_ : gradients_;
+    return list[unit(message.stage, message.microbatch)];
   }
 
   void post(const Instruction& call) {
@@ -190,22 +208,7 @@ class RankPlayer {
     kept_inputs_.erase(kept);
   }
 
-  /// An op, or a pair that overlaps, which ends at instruction `i`.
-  void compute(std::size_t& i) {
-    const Op first = program_[i].op();
-    if (!program_[i].more) return alone(first, i);
-    const Op second = program_[++i].op();
-    if (first.kind == OpKind::F && second.kind == OpKind::B) {
-      together(first, second, i);
-    } else if (second.kind == OpKind::F && first.kind == OpKind::B) {
-      together(second, first, i);
-    } else {
-      alone(first, i);
-      alone(second, i);
-    }
-  }
-
-  void alone(const Op& op, std::size_t i) {
+  void alone(const Op& op) {
     if (op.kind == OpKind::F) {
       Forward run = begin_forward(op);
       while (!run.done()) forward_part(run);
@@ -217,11 +220,11 @@ class RankPlayer {
       while (!run.done()) backward_part(run);
       end_backward(run);
     }
-    if (op.kind == OpKind::B || op.kind == OpKind::W) finish(op, i);
+    if (op.kind == OpKind::B || op.kind == OpKind::W) finish(op);
   }
 
   /// Layer by layer, in the order of pair_profile.
-  void together(const Op& forward, const Op& backward, std::size_t i) {
+  void together(const Op& forward, const Op& backward) {
     Forward f = begin_forward(forward);
     Backward b = begin_backward(backward);
     while (!f.done() && !f.at_layer()) forward_part(f);
@@ -235,7 +238,7 @@ class RankPlayer {
     while (!b.done()) backward_part(b);
     end_forward(f);
     end_backward(b);
-    finish(backward, i);
+    finish(backward);
   }
 
   // Events of a part: low slots stand in what the microbatch holds, the others are of the moment.
@@ -261,10 +264,8 @@ class RankPlayer {
   }
 
   Block* kept_slots(const StageEvents& stage, Held& held, std::size_t part) const {
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < part; ++i)
-      first += static_cast<std::size_t>(stage.parts[i].events->num_kept);
-    return held.slots.data() + first;
+    return held.slots.data() +
+           first_slots_[static_cast<std::size_t>(&stage - stages_.data())][part];
   }
 
   /// Runs a part from `input`, whose ownership it takes, and returns its output.
@@ -348,14 +349,12 @@ class RankPlayer {
   }
 
   void open(const StageEvents& stage, Held& held) {
-    std::size_t num_slots = 0;
-    for (const PlacedEvents& part : stage.parts)
-      num_slots += static_cast<std::size_t>(part.events->num_kept);
+    const auto number = static_cast<std::size_t>(&stage - stages_.data());
     if (!unused_.empty()) {
       held = std::move(unused_.back());
       unused_.pop_back();
     }
-    held.slots.assign(num_slots, kNone);
+    held.slots.assign(first_slots_[number].back(), kNone);
     held.checkpoints.assign(stage.parts.size(), kNone);
   }
 
@@ -465,22 +464,19 @@ class RankPlayer {
     }
   }
 
-  /// The microbatch is through: its blocks are gone, but an input that a variable holds.
-  void finish(const Op& op, std::size_t i) {
+  /// The microbatch is through: its blocks are gone. Its input leaves with the next call, unless
+  /// that keeps it in a variable.
+  void finish(const Op& op) {
     Held& held = held_[unit(op.stage, op.microbatch)];
     for (const Block block : held.slots)
       PIPELEDGER_CHECK(block == kNone, "a block outlives the backward of stage {}", op.stage.value);
-    for (++i; i < program_.size() && program_[i].action == Action::keep_input; ++i) {
-      kept_inputs_.emplace_back(unit(program_[i].stage, program_[i].microbatch),
-                                blocks_.share(held.input));
-    }
-    blocks_.release(held.input);
+    blocks_.release(leaving_);
+    leaving_ = std::exchange(held.input, kNone);
     unused_.push_back(std::move(held));
     held = {};
   }
 
   const Schedule& schedule_;
-  const Program& program_;
   const std::vector<StageEvents>& stages_;
   SharedBlocks& blocks_;
   Bytes message_bytes_;
@@ -489,7 +485,8 @@ class RankPlayer {
   bool waits_for_sends_;
   const StateEvents* state_ = nullptr;
 
-  std::vector<Held> held_;  // by stage, then microbatch
+  std::vector<std::vector<std::size_t>> first_slots_;  // by stage, then part; its end behind them
+  std::vector<Held> held_;                             // by stage, then microbatch
   std::vector<Held> unused_;
   std::vector<Block> activations_, gradients_;  // messages, by stage and microbatch
   std::vector<Message> sending_;
@@ -497,6 +494,7 @@ class RankPlayer {
   std::vector<ChunkVariables> chunks_;
   std::vector<Block> created_;  // gradients without a buffer
   Block last_input_gradient_ = kNone;
+  Block leaving_ = kNone;  // the input of the backward that has just ended
   std::vector<Block> scratch_;
 };
 
@@ -537,6 +535,15 @@ AllocationModel::AllocationModel(const Scenario& scenario)
   stages_ = stage_events(scenario_);
 }
 
+AllocationModel::AllocationModel(const Scenario& scenario, const Plan& plan)
+    : scenario_(shortened(scenario)) {
+  const bool is_whole = scenario_.train.num_microbatches == scenario.train.num_microbatches;
+  schedule_ = is_whole ? plan.schedule : make_schedule(scenario_);
+  if (!is_known()) return;
+  programs_ = is_whole ? plan.programs : make_programs(scenario_, schedule_);
+  stages_ = stage_events(scenario_);
+}
+
 bool AllocationModel::is_known() const {
   return scenario_.sim.convention == Convention::exact && schedule_.num_slices == 1;
 }
@@ -551,11 +558,11 @@ RankAllocation AllocationModel::play(Rank rank, ShardNumber shard, const AllocCo
   SharedBlocks blocks(conf, limit.value_or(kUnlimited));
   RankAllocation result;
   try {
-    RankPlayer player(scenario_, schedule_, programs_[rank.index()], stages_, blocks);
+    RankBlocks player(scenario_, schedule_, stages_, blocks);
     player.play(state.initial);
     for (int step = 0; step < num_steps; ++step) {
       if (step > 0) blocks.begin_step();
-      player.step(state, step == 0);
+      player.step(programs_[rank.index()], rank, state, step == 0);
       if (step == 0) player.play(state.first_optimizer);
       (step == 0 ? result.first : result.steady) = blocks.step();
     }
@@ -577,8 +584,8 @@ std::optional<PlayedAllocator> played_allocator(const AllocationModel& model, Ra
                          .largest_free_block = step.largest_free_block};
 }
 
-void play_allocators(const Scenario& scenario, StepTrace& trace) {
-  const AllocationModel model(scenario);
+void play_allocators(const Scenario& scenario, const Plan& plan, StepTrace& trace) {
+  const AllocationModel model(scenario, plan);
   for (int rank = 0; rank < trace.num_ranks; ++rank) {
     const auto played = played_allocator(model, Rank{rank}, scenario.sim.alloc_conf);
     if (!played) return;

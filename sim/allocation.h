@@ -10,7 +10,7 @@
 #include "ledger/allocator/state_events.h"
 #include "ledger/report/overheads.h"
 #include "schedules/schedule.h"
-#include "sim/program.h"
+#include "sim/plan.h"
 #include "spec/scenario.h"
 #include "trace/step_trace.h"
 
@@ -40,6 +40,8 @@ ShardNumber shard_number(const Parallel& parallel, int global_rank);
 class AllocationModel {
  public:
   explicit AllocationModel(const Scenario& scenario);
+  /// Takes the schedule and the programs of the scenario's plan, as far as so many are played.
+  AllocationModel(const Scenario& scenario, const Plan& plan);
 
   /// Whether its steps can be told block by block: the exact ledger's, of whole microbatches.
   bool is_known() const;
@@ -62,6 +64,6 @@ class AllocationModel {
 std::optional<PlayedAllocator> played_allocator(const AllocationModel& model, Rank rank,
                                                 const AllocConf& conf);
 /// Plays every rank's and writes it into its trace.
-void play_allocators(const Scenario& scenario, StepTrace& trace);
+void play_allocators(const Scenario& scenario, const Plan& plan, StepTrace& trace);
 
 }  // namespace pipeledger

@@ -10,14 +10,18 @@
 // clang-format on
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <queue>
+#include <random>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/problem.h"
 
 namespace pipeledger {
 namespace {
@@ -106,9 +110,12 @@ struct Engine::Impl {
   };
 
   explicit Impl(const Topology& graph) : topology(graph), loads(graph.links().size()) {
-    static bool made = false;
-    PIPELEDGER_CHECK(!made, "SimGrid goes on from the first engine's clock");
-    made = true;
+    static std::atomic_flag made;
+    if (made.test_and_set()) {
+      throw RunError(
+          "sim.engine: simgrid has one clock a process, and this process has used it; set "
+          "sim.engine: fast, which runs as often as wanted, or simulate in a process of its own");
+    }
     std::vector<char*> arguments = {const_cast<char*>("pipeledger")};
     for (const char* setting : kSettings) arguments.push_back(const_cast<char*>(setting));
     arguments.push_back(nullptr);
@@ -152,9 +159,16 @@ struct Engine::Impl {
   /// the same paths (a GPU's cable to its own NIC, and that NIC's cable) only the slowest can: the
   /// others share among the same flows and have more to share.
   void choose_binding_links() {
-    std::vector<std::vector<std::size_t>> crossing(loads.size());  // paths, by link
-    for (std::size_t number = 0; number < paths.size(); ++number) {
-      for (const std::size_t link : paths[number].link_numbers) crossing[link].push_back(number);
+    // Sets of paths, by link, are compared by two sums of random numbers, since there are as many
+    // paths on a trunk as GPUs behind it.
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> crossing(loads.size());
+    std::mt19937_64 random;
+    for (const Path& path : paths) {
+      const std::uint64_t first = random(), second = random();
+      for (const std::size_t link : path.link_numbers) {
+        crossing[link].first += first;
+        crossing[link].second += second;
+      }
     }
     const auto slower = [&](std::size_t a, std::size_t b) {
       return std::pair(topology.link(a).bandwidth, a) < std::pair(topology.link(b).bandwidth, b);
@@ -200,9 +214,20 @@ struct Engine::Impl {
     while (!alarms.empty() && alarms.top().date <= date) {
       const Token token = alarms.top().token;
       alarms.pop();
-      on_end(token);
+      tell(token);
     }
     arm();
+  }
+
+  /// No exception crosses SimGrid: what is under way ends untold, and run() throws it.
+  void tell(Token token) {
+    if (failure) return;
+    try {
+      on_end(token);
+    } catch (...) {
+      failure = std::current_exception();
+      alarms = {};
+    }
   }
 
   void flow_ended(const s4u::Activity& activity) {
@@ -214,7 +239,7 @@ struct Engine::Impl {
     // SimGrid still holds the activity while it tells us: let go of it at the next end.
     ended.swap(flow.comm);
     free_slots.push_back(slot);
-    on_end(flow.token);
+    tell(flow.token);
   }
 
   const Topology& topology;
@@ -231,8 +256,9 @@ struct Engine::Impl {
   s4u::CommPtr ended;
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms;
   std::uint64_t num_alarms = 0;
-  double armed = INFINITY;  // the earliest date for which SimGrid has a timer
-  std::function<void(Token)> on_end;
+  double armed = INFINITY;            // the earliest date for which SimGrid has a timer
+  std::function<void(Token)> on_end;  // empty: nothing runs
+  std::exception_ptr failure;
 };
 
 Engine::Engine(const Topology& topology, const std::vector<GpuPair>& pairs)
@@ -285,9 +311,11 @@ void Engine::start_flow(Route route, Bytes bytes, Token token) {
 }
 
 void Engine::run(const std::function<void(Token)>& on_end) {
+  if (impl_->on_end) throw RunError("this engine already plays a step; make it wait for its end");
   impl_->on_end = on_end;
   impl_->engine->run();
   impl_->on_end = nullptr;
+  if (impl_->failure) std::rethrow_exception(std::exchange(impl_->failure, nullptr));
 }
 
 std::vector<LinkLoad> Engine::link_loads() const {

@@ -13,15 +13,15 @@
 
 namespace pipeledger {
 
-/// One SimGrid engine. SimGrid has a single clock a process, so only one Engine may ever be made
-/// in a process; it can play any number of steps, one after the other.
+/// One SimGrid engine. SimGrid has a single clock a process, so only one Engine can ever be made
+/// in a process; it can play any number of steps, one after the other, by one thread.
 class Engine {
  public:
   /// What a timer or flow gives back when it ends.
   using Token = std::uint64_t;
 
   /// Prepares the network between `pairs`; flows between other GPUs are a bug.
-  /// Throws InputError when a pair has no route.
+  /// Throws InputError when a pair has no route; RunError when the process has had an Engine.
   Engine(const Topology& topology, const std::vector<GpuPair>& pairs);
   ~Engine();
   Engine(const Engine&) = delete;
@@ -40,7 +40,8 @@ class Engine {
   void start_flow(Route route, Bytes bytes, Token token);
 
   /// Runs until nothing is left to end; `on_end` may start more. Ends at equal times come in the
-  /// order in which SimGrid finishes them, which is the same in every run.
+  /// order in which SimGrid finishes them, which is the same in every run. What `on_end` throws is
+  /// thrown on, once what is under way has ended. Throws RunError when called by `on_end`.
   void run(const std::function<void(Token)>& on_end);
 
   /// What each link carried since the engine was made, in topology order.

@@ -94,7 +94,7 @@ class StepExecutor {
   struct Group {
     Flight flight;
     Seconds first_bucket_end = kUnknown;
-    Seconds bucket_end{};  // of the flows so far, or of the bucket before
+    Seconds bucket_end{};                          // of the flows so far, or of the bucket before
     std::vector<std::uint32_t> num_members_ready;  // by bucket
     std::vector<Seconds> ready;                    // by bucket: when the last member had it
     std::size_t num_done = 0, num_flows_left = 0;
@@ -118,7 +118,8 @@ class StepExecutor {
   void post(const Player& player, const Instruction& call);
   void arrived(std::size_t message, Seconds end);
   void arrived(const Player& player, const Stream& stream, std::size_t message, Seconds end);
-  const Flight& awaited_flight(const Player& player, const Instruction& call, Flight& scratch) const;
+  const Flight& awaited_flight(const Player& player, const Instruction& call,
+                               Flight& scratch) const;
   std::size_t awaited_number(const Player& player, const Instruction& call) const;
   bool await(std::size_t number, SpanKind kind);
   void record_wait(const Player& player, SpanKind kind);
@@ -138,7 +139,8 @@ class StepExecutor {
     return goes_up_.empty() ? 0 : goes_up_[microbatch.index()];
   }
   std::size_t stream_of(const Message& message) const {
-    if (message.payload == Payload::embedding) return num_streams_ - (message.stage.value > 0 ? 1 : 2);
+    if (message.payload == Payload::embedding)
+      return num_streams_ - (message.stage.value > 0 ? 1 : 2);
     const std::size_t payload = message.payload == Payload::activation ? 0 : 1;
     return (payload * num_copies_ + copy_of(message.microbatch)) * num_stages_ +
            message.stage.index();
@@ -165,7 +167,7 @@ class StepExecutor {
   std::vector<Player> players_;        // by replica, then rank
   std::vector<std::vector<std::uint32_t>> members_;  // players, by lane and stage
   std::vector<Group> groups_;                        // by sync, lane, stage
-  std::vector<std::uint32_t> num_ready_;  // buckets, by player, sync and chunk
+  std::vector<std::uint32_t> num_ready_;             // buckets, by player, sync and chunk
   std::size_t num_at_norm_ = 0;
   Flight norm_;
 
@@ -175,6 +177,22 @@ class StepExecutor {
   std::vector<Flight> awaited_;  // by the call that a player waits in
   std::uint64_t num_units_done_ = 0, num_ops_ = 0;
 };
+
+/// Tells a sink what a rank does when its order alone matters, at time zero.
+template <class Sink>
+void tell_in_order(const Program& program, Rank rank, Sink& sink) {
+  const OpProfile nothing;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    if (program[i].action != Action::compute) {
+      sink.call(rank, program[i], Seconds{});
+      continue;
+    }
+    const bool is_pair = program[i].more;
+    const std::array<Op, 2> ops = {program[i].op(), is_pair ? program[i + 1].op() : Op{}};
+    sink.unit(rank, std::span(ops.data(), is_pair ? 2 : 1), nothing, Seconds{}, Seconds{});
+    if (is_pair) ++i;
+  }
+}
 
 template <class Network, class Sink>
 StepExecutor<Network, Sink>::StepExecutor(const Plan& plan, Network& network, Sink& sink,
@@ -203,8 +221,8 @@ void StepExecutor<Network, Sink>::make_streams() {
         const bool leaves_model = to.value < 0 || to.index() == num_stages_;
         const Rank here = homes(schedule(), stage)[copy].rank;
         const Rank there = leaves_model ? here : homes(schedule(), to)[copy].rank;
-        streams_.push_back({static_cast<std::uint32_t>(here.value),
-                            static_cast<std::uint32_t>(there.value)});
+        streams_.push_back(
+            {static_cast<std::uint32_t>(here.value), static_cast<std::uint32_t>(there.value)});
       }
     }
   }
@@ -420,8 +438,7 @@ bool StepExecutor<Network, Sink>::unit(std::size_t number) {
   const Instruction* const first = player.next;
   const std::size_t size = first->more ? 2 : 1;
   const std::array<Op, 2> ops = {first->op(), size == 2 ? first[1].op() : Op{}};
-  const OpProfile& profile =
-      size == 2 ? pairs_.of(plan_, ops[0], ops[1]) : plan_.profile(ops[0]);
+  const OpProfile& profile = size == 2 ? pairs_.of(plan_, ops[0], ops[1]) : plan_.profile(ops[0]);
   const Seconds begin = player.now;
   const bool begins = !player.begun;
   const bool is_over = pause(number, profile.duration);
@@ -431,9 +448,9 @@ bool StepExecutor<Network, Sink>::unit(std::size_t number) {
       const int num_buckets = share(player, Sync::grad, ops[i].stage).num_buckets;
       const std::size_t chunk = chunk_on(schedule(), player.rank, ops[i].stage).index();
       for (int bucket = 1; bucket < num_buckets; ++bucket) {
-        const Seconds end = network_.timer(
-            begin, profile.duration * (static_cast<double>(bucket) / num_buckets),
-            token(TokenKind::bucket_ready, number * num_chunks_ + chunk));
+        const Seconds end =
+            network_.timer(begin, profile.duration * (static_cast<double>(bucket) / num_buckets),
+                           token(TokenKind::bucket_ready, number * num_chunks_ + chunk));
         if (is_known(end)) {
           declare(number, Sync::grad, ops[i].stage, static_cast<std::size_t>(bucket - 1), end);
         }
@@ -606,8 +623,7 @@ bool StepExecutor<Network, Sink>::reach_norm(std::size_t number) {
     player.begun = true;
     norm_.begin = std::max(norm_.begin, player.now);
     if (++num_at_norm_ == players_.size()) {
-      norm_.end =
-          network_.timer(norm_.begin, plan_.grad_norm_time, token(TokenKind::grad_norm, 0));
+      norm_.end = network_.timer(norm_.begin, plan_.grad_norm_time, token(TokenKind::grad_norm, 0));
       if (is_known(norm_.end)) {
         for (std::size_t other = 0; other < players_.size(); ++other) {
           if (other != number) wake(other);
@@ -660,8 +676,7 @@ void StepExecutor<Network, Sink>::declare(std::size_t number, Sync sync, Stage s
 /// All of the player's part of a collective is ready.
 template <class Network, class Sink>
 void StepExecutor<Network, Sink>::join(std::size_t number, Sync sync, Stage stage) {
-  const std::size_t num_buckets =
-      groups_[group_number(players_[number], sync, stage)].ready.size();
+  const std::size_t num_buckets = groups_[group_number(players_[number], sync, stage)].ready.size();
   for (std::size_t bucket = num_ready(number, sync, stage); bucket < num_buckets; ++bucket) {
     declare(number, sync, stage, bucket, players_[number].now);
   }

@@ -397,11 +397,9 @@ class RankLevels {
 std::vector<std::vector<Meanwhile>> arrivals(const Plan& plan, const Flights& flights) {
   std::vector<std::vector<Meanwhile>> by_rank(plan.ranks.size());
   if (!plan.hop_latency || !plan.book_p2p_buffers) return by_rank;
-  for_each_message(plan, flights,
-                   [&](const Message& message, const Flight& flight, Rank, Rank to) {
-                     by_rank[to.index()].push_back(
-                         {to_ns(flight.end), plan.bytes_of(message).value()});
-                   });
+  for_each_message(plan, flights, [&](const Message& message, const Flight& flight, Rank, Rank to) {
+    by_rank[to.index()].push_back({to_ns(flight.end), plan.bytes_of(message).value()});
+  });
   for (std::vector<Meanwhile>& all : by_rank) merge_runs(all);
   return by_rank;
 }

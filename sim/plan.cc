@@ -39,7 +39,8 @@ Message Plan::message_of(std::size_t number) const {
   const auto num_microbatches = static_cast<std::size_t>(schedule.num_microbatches);
   return {number < of_payload ? Payload::activation : Payload::gradient,
           Microbatch{static_cast<int>(unit % num_microbatches)},
-          Stage{static_cast<int>(unit / num_microbatches)}, static_cast<int>(number % num_slices())};
+          Stage{static_cast<int>(unit / num_microbatches)},
+          static_cast<int>(number % num_slices())};
 }
 
 std::vector<StageProfile> slices(const Plan& plan, const StageProfile& whole) {
@@ -139,8 +140,8 @@ Bytes buffer_change(const Plan& plan, const Instruction& call) {
 
 bool frees_on_arrival(const Plan& plan, const Instruction& call) {
   if (call.action != Action::communicate || !call.moves() || !sends(call.channel)) return false;
-  return call.payload == Payload::gradient || (call.payload == Payload::activation &&
-                                               plan.output_release == OutputRelease::as_sent);
+  return call.payload == Payload::gradient ||
+         (call.payload == Payload::activation && plan.output_release == OutputRelease::as_sent);
 }
 
 std::array<OptimizerSpan, 3> optimizer_spans(const RankPlan& rank, Seconds begin, Seconds end) {

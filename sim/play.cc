@@ -1,7 +1,7 @@
 // A plan in SimGrid's time, or on the network where nothing shares a link.
 #include "sim/play.h"
 
-#include <set>
+#include <algorithm>
 #include <utility>
 
 #include "sim/executor.h"
@@ -64,13 +64,13 @@ bool flows_meet(const Plan& plan, const Topology& topology) {
 }
 
 std::vector<GpuPair> gpu_pairs(const Plan& plan) {
-  std::set<GpuPair> pairs;
+  std::vector<GpuPair> pairs;
   const Schedule& schedule = plan.schedule;
   for (const Replica& replica : plan.replicas) {
     const auto add = [&](std::size_t a, std::size_t b) {
       if (a == b) return;
-      pairs.emplace(a, b);
-      pairs.emplace(b, a);
+      pairs.emplace_back(a, b);
+      pairs.emplace_back(b, a);
     };
     for (int stage = 0; !plan.hop_latency && stage + 1 < schedule.num_stages(); ++stage) {
       const std::vector<Home> from = homes(schedule, Stage{stage});
@@ -82,11 +82,13 @@ std::vector<GpuPair> gpu_pairs(const Plan& plan) {
     if (plan.tied_embedding_bytes > Bytes{}) add(replica.gpus.front(), replica.gpus.back());
     for (const auto* shares : {&replica.grad_sync, &replica.param_sync}) {
       for (const CollectiveShare& share : *shares) {
-        for (const auto& flow : share.flows) pairs.insert(flow.ends);
+        for (const auto& flow : share.flows) pairs.push_back(flow.ends);
       }
     }
   }
-  return {pairs.begin(), pairs.end()};
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  return pairs;
 }
 
 }  // namespace pipeledger

@@ -67,11 +67,12 @@ struct Exchange {
 /// Sixteen bytes, since a step has millions. What an action does not name means nothing.
 struct Instruction {
   Action action = Action::compute;
-  OpKind kind{};         // compute
+  OpKind kind{};             // compute
   Payload payload{};         // communicate, wait, free_output, keep_input, drop_input
   Channel channel{};         // communicate, wait
   bool blocking : 1 = true;  // communicate
-  bool reduces : 1 = false;  // compute: the gradients it makes are reduced bucket by bucket meanwhile
+  bool reduces : 1 =
+      false;  // compute: the gradients it makes are reduced bucket by bucket meanwhile
   /// communicate, await_*: the next instruction belongs to the same call. compute: the next is the
   /// other op of a pair that overlaps.
   bool more = false;

@@ -42,9 +42,9 @@ class Recorder {
   };
   struct RankState {
     Bytes created_gradients{};
-    std::vector<bool> gradients_seen;    // by chunk
-    std::vector<Sent> sent;              // whose buffers go as they arrive, in order of cause
-    std::vector<MemoryEvent> arriving;   // under hop_latency
+    std::vector<bool> gradients_seen;   // by chunk
+    std::vector<Sent> sent;             // whose buffers go as they arrive, in order of cause
+    std::vector<MemoryEvent> arriving;  // under hop_latency
   };
 
   void reserve();

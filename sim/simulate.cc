@@ -14,6 +14,7 @@
 #include "ledger/ledger.h"
 #include "ledger/state/framework_buffers.h"
 #include "schedules/schedule.h"
+#include "sim/allocation.h"
 #include "sim/deferred.h"
 #include "sim/recorder.h"
 #include "sim/stage_profile.h"
@@ -313,7 +314,7 @@ StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progres
   return trace;
 }
 
-StepTrace simulate(const Scenario& scenario, const Progress& progress) {
+StepTrace simulate(const Scenario& scenario, const Progress& progress, bool plays_allocators) {
   const Topology topology = build_topology(scenario.cluster);
   const Plan plan = make_plan(scenario, topology);
   StepTrace trace = scenario.sim.engine == EngineKind::fast
@@ -325,6 +326,7 @@ StepTrace simulate(const Scenario& scenario, const Progress& progress) {
   if (std::vector<Problem> problems = check(trace); !problems.empty()) {
     throw InputError(std::move(problems));
   }
+  if (plays_allocators) play_allocators(scenario, plan, trace);
   return trace;
 }
 

@@ -20,9 +20,12 @@ OutputRelease output_release(const Sim& sim);
 /// A plan in SimGrid, link loads included. At most once a process (see Engine).
 StepTrace play_simgrid(const Plan& plan, const Topology& topology, const Progress& progress = {});
 
-/// Simulates one optimizer step with the engine that the scenario names: with simgrid at most once
-/// a process (see Engine), with fast as often as wanted. Throws InputError as make_plan does.
-StepTrace simulate(const Scenario& scenario, const Progress& progress = {});
+/// Simulates one optimizer step with the engine that the scenario names. With fast as often as
+/// wanted, from any number of threads at once; with simgrid once a process, another call throws
+/// RunError (see Engine). `plays_allocators`: each rank's trace says what PyTorch's allocator makes
+/// of it, too. Throws InputError as make_plan does; Cancelled when `progress` gives it up.
+StepTrace simulate(const Scenario& scenario, const Progress& progress = {},
+                   bool plays_allocators = false);
 
 /// The metrics of the step with the fast engine, whatever the scenario names, without making its
 /// trace: compute_metrics(simulate(...)) for sweeps. As often as wanted in a process.

@@ -1,5 +1,5 @@
-// The ops of a stage in time: the prices of what each step owes (cost/), put together, and when inside
-// an op memory moves.
+// The ops of a stage in time: the prices of what each step owes (cost/), put together, and when
+// inside an op memory moves.
 #pragma once
 
 #include "cost/collectives.h"

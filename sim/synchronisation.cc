@@ -17,9 +17,8 @@ class SynchronisedProgram {
   Program write(const Program& program) {
     written_.reserve(program.size() + 16);
     const bool gathers_by_calls =
-        std::any_of(program.begin(), program.end(), [](const Instruction& call) {
-          return call.action == Action::param_sync;
-        });
+        std::any_of(program.begin(), program.end(),
+                    [](const Instruction& call) { return call.action == Action::param_sync; });
     if (options_.overlap_param_gather && !gathers_by_calls) for_each_chunk(Action::param_sync);
     bool is_second = false;
     for (const Instruction& call : program) {

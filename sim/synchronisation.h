@@ -1,5 +1,5 @@
-// What a step does beside its pipeline, as instructions: gradients are reduced, parameters gathered,
-// the optimizer steps.
+// What a step does beside its pipeline, as instructions: gradients are reduced, parameters
+// gathered, the optimizer steps.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ struct Synchronisation {
   /// A backward outside no_sync reduces its chunk's buckets as it goes on, each as its share of the
   /// op is over. False: whatever no grad_sync has reduced is reduced at the end of the step.
   bool overlap_grad_reduce = false;
-  /// Parameters are gathered as the step begins, or by the program's own param_sync. A chunk's first
-  /// forward awaits the first bucket, its second all of them. False: after the optimizer.
+  /// Parameters are gathered as the step begins, or by the program's own param_sync. A chunk's
+  /// first forward awaits the first bucket, its second all of them. False: after the optimizer.
   bool overlap_param_gather = false;
   /// The first and the last rank sum the gradients of their copies of one embedding.
   bool tied_embedding = false;

@@ -1,6 +1,4 @@
 // Two engines, one answer: where no link is shared, to the nanosecond.
-#include "sim/play.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -10,6 +8,7 @@
 #include <functional>
 #include <random>
 
+#include "sim/play.h"
 #include "sim/simulate.h"
 #include "spec/load.h"
 #include "spec/scenario.h"
