@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/problem.h"
+#include "base/signals.h"
 
 namespace pipeledger {
 namespace {

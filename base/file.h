@@ -1,7 +1,6 @@
 // Whole files in, whole files out: an output appears complete or not at all.
 #pragma once
 
-#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -17,21 +16,8 @@ inline constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
 std::string read_file(const std::filesystem::path& path);
 
 /// Writes to a temporary name in the same folder, then renames. Throws RunError, leaving nothing
-/// half-written behind; nor does a signal that ends the process.
+/// half-written behind.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
-
-/// While one lives, signals that end the process (SIGINT, SIGTERM, SIGHUP) wait: several files then
-/// appear together. Of the thread that makes it, which must end it.
-class HeldSignals {
- public:
-  HeldSignals();
-  ~HeldSignals();
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 /// gzip with no name and no time stamp: same input, same bytes out.
 std::string gzip(std::string_view bytes);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/problem.h"
+#include "base/signals.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"

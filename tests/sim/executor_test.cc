@@ -11,6 +11,7 @@
 #include "sim/fast_network.h"
 #include "sim/play.h"
 #include "sim/simulate.h"
+#include "spec/load.h"
 #include "spec/scenario.h"
 #include "tests/sim/sim_test_util.h"
 
