@@ -169,7 +169,7 @@ TEST(ExitCode, APipeThatClosesIsNoCrash) {
 TEST(ExitCode, OfARunThatIsInterruptedIsTheSignalsAndNothingIsWritten) {
   Workplace here;
   const std::string command =
-      "pipeledger run examples/tiny.json --set train.global_batch_size=262144 -o out";
+      "pipeledger run examples/tiny.json --set train.global_batch_size=49152 -o out";
   const Outcome outcome = here.run("timeout --preserve-status -s INT 1 " + command);
   EXPECT_EQ(outcome.status, 128 + SIGINT);
   EXPECT_EQ(outcome.err, "pipeledger: interrupted\n");
