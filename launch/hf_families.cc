@@ -1,6 +1,6 @@
 // Sources: transformers,
-// models/{llama,mistral,mixtral,qwen2,qwen2_moe,qwen3,qwen3_moe,deepseek_v2,deepseek_v3,gpt_oss,
-// gpt_neox}/modeling_*.py and configuration_*.py.
+// models/{llama,llama4,mistral,mixtral,qwen2,qwen2_moe,qwen3,qwen3_moe,qwen3_next,deepseek_v2,
+// deepseek_v3,gpt_oss,gpt_neox}/modeling_*.py and configuration_*.py.
 #include "launch/hf_families.h"
 
 #include <fmt/format.h>
@@ -22,9 +22,10 @@ void read_mixtral_experts(HfReader& config) {
   config.set_required_count("num_experts_per_tok", "moe_router_topk");
 }
 
-/// The first layer and every second one behind it look back so far, themselves included. Sinks are
-/// not counted.
+/// The first layer and every second one behind it look back so far, themselves included. Each head
+/// has a sink.
 void read_gpt_oss(HfReader& config) {
+  config.set("softmax_type", "learnable");
   const int window = config.number("sliding_window", 0);
   if (window > 1) {
     config.set("window_size", window - 1);
@@ -57,6 +58,54 @@ void read_qwen_experts(HfReader& config) {
   const std::string layers = qwen_layers(config);
   if (!layers.empty()) config.set("moe_layer_freq", layers);
   config.set_required_count("num_experts_per_tok", "moe_router_topk");
+}
+
+/// A list expression with a 1 for each layer of `key` (a list of names by layer) that is `name`; ""
+/// when the key is missing.
+std::string layers_of_type(HfReader& config, std::string_view key, std::string_view name) {
+  const std::vector<std::string> types = config.words(key);
+  std::string layers;
+  for (const std::string& type : types)
+    layers += (layers.empty() ? "" : ",") + std::string(type == name ? "1" : "0");
+  return layers.empty() ? "" : "[" + layers + "]";
+}
+
+/// Gated delta net in three of four layers, an output gate in the others.
+void read_qwen3_next(HfReader& config) {
+  config.set("attention_output_gate", true);
+  const std::string layers = layers_of_type(config, "layer_types", "linear_attention");
+  config.set("linear_attention_freq",
+             layers.empty() ? std::to_string(config.number("full_attention_interval", 4)) : layers);
+  config.set_count("linear_conv_kernel_dim", "linear_conv_kernel_dim");
+  config.set_count("linear_key_head_dim", "linear_key_head_dim");
+  config.set_count("linear_value_head_dim", "linear_value_head_dim");
+  config.set_count("linear_num_key_heads", "linear_num_key_heads");
+  config.set_count("linear_num_value_heads", "linear_num_value_heads");
+  read_qwen_experts(config);
+}
+
+/// Chunks in the layers with rotary positions; experts in every so many layers, one of them shared.
+/// Its norms of queries and keys have no weights, and are left out.
+void read_llama4(HfReader& config) {
+  config.set_count("intermediate_size_mlp", "ffn_hidden_size");
+  config.set_count("attention_chunk_size", "attention_chunk_size");
+  // 1: the layer turns its heads.
+  std::string no_rope;
+  for (const int turns : config.numbers("no_rope_layers"))
+    no_rope += (no_rope.empty() ? "" : ",") + std::string(turns == 0 ? "1" : "0");
+  config.set("no_rope_freq", no_rope.empty()
+                                 ? std::to_string(config.number("no_rope_layer_interval", 4))
+                                 : "[" + no_rope + "]");
+  config.set_required_count("num_local_experts", "num_experts");
+  config.set_required_count("num_experts_per_tok", "moe_router_topk");
+  config.set_required_count("intermediate_size", "moe_ffn_hidden_size");
+  config.set("moe_shared_expert_intermediate_size", config.count_of("moe_ffn_hidden_size"));
+  const int step = std::max(config.number("interleave_moe_layer_step", 1), 1);
+  if (step == 1) return;
+  std::string layers;
+  for (int layer = 1; layer <= config.count_of("num_layers"); ++layer)
+    layers += (layers.empty() ? "" : ",") + std::string(layer % step == 0 ? "1" : "0");
+  config.set("moe_layer_freq", "[" + layers + "]");
 }
 
 void read_latent_attention(HfReader& config) {
@@ -128,6 +177,22 @@ constexpr std::array kFamilies = {
              .qkv_bias_key = "attention_bias",
              .has_output_bias = true,
              .read_more = read_qwen_experts},
+    HfFamily{.architecture = "Qwen3NextForCausalLM",
+             .model_type = "qwen3_next",
+             .read = read_hf_decoder,
+             .has_qk_norm = true,
+             .qkv_bias_key = "attention_bias",
+             .has_output_bias = true,
+             .read_more = read_qwen3_next},
+    HfFamily{.architecture = "Llama4ForCausalLM",
+             .model_type = "llama4_text",
+             .read = read_hf_decoder,
+             .qkv_bias_key = "attention_bias",
+             .has_output_bias = true,
+             .read_more = read_llama4},
+    HfFamily{.architecture = "NemotronHForCausalLM",
+             .model_type = "nemotron_h",
+             .read = read_hf_nemotron_h},
     HfFamily{.architecture = "DeepseekV2ForCausalLM",
              .model_type = "deepseek_v2",
              .read = read_hf_decoder,

@@ -33,5 +33,7 @@ std::span<const HfFamily> hf_families();
 
 /// A decoder-only transformer whose layers are alike but for their feed-forward part.
 void read_hf_decoder(HfReader& config, const HfFamily& family);
+/// A hybrid of Mamba-2, attention, MLP and expert layers, one block each.
+void read_hf_nemotron_h(HfReader& config, const HfFamily& family);
 
 }  // namespace pipeledger

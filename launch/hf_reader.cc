@@ -58,6 +58,18 @@ std::vector<int> HfReader::numbers(std::string_view key) {
   return list;
 }
 
+std::vector<std::string> HfReader::words(std::string_view key) {
+  const json* value = find(key);
+  if (value == nullptr) return {};
+  std::vector<std::string> list;
+  const bool is_list = value->is_array() && value->size() <= kMostLayers;
+  for (const json& entry : is_list ? *value : json::array())
+    if (entry.is_string()) list.push_back(entry.get<std::string>());
+  if (!is_list || list.size() != value->size())
+    problem(key, fmt::format("{} is not a list of strings", shown(*value)));
+  return list;
+}
+
 bool HfReader::flag(std::string_view key, bool otherwise) {
   const json* value = find(key);
   if (value == nullptr) return otherwise;

@@ -26,6 +26,8 @@ class HfReader {
   int number(std::string_view key, int otherwise);
   /// A list of such counts; empty when the key is missing.
   std::vector<int> numbers(std::string_view key);
+  /// A list of strings; empty when the key is missing.
+  std::vector<std::string> words(std::string_view key);
   bool flag(std::string_view key, bool otherwise);
   /// A probability; 0 when the key is missing or empty, as in the configuration classes.
   double share(std::string_view key);

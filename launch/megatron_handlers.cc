@@ -25,6 +25,8 @@ constexpr FlagHandler kHandlers[] = {
      "parallel.tensor_model_parallel_size parallel.context_parallel_size",
      "model.vision model.freeze_language_model model.freeze_vision_model model.num_layers model.ffn_hidden_size "
      "model.swiglu model.add_bias_linear model.add_qkv_bias model.max_position_embeddings train.seq_length"},
+    {"hybrid", map_hybrid, "num_layers", "", "model.hybrid_layer_pattern model.num_layers"},
+    {"linear_attention", map_linear_attention, "", "model.hybrid_layer_pattern", "model.linear_attention_freq"},
     {"former_experts", map_former_experts, "", "", "model.num_experts"},
     {"ulysses", map_ulysses, "", "", "parallel.context_parallel_size parallel.cp_comm_type"},
     {"precision", map_precision, "", "", "train.precision"},
@@ -54,8 +56,10 @@ constexpr FlagHandler kHandlers[] = {
 
 // A handler knows more than the flag alone, so it comes behind; a line says why where that is not all.
 constexpr FieldPrecedence kPrecedences[] = {
-    // pretrain_vlm.py's --encoder-num-layers is the tower's.
-    {"model.num_layers", "num_layers encoder_num_layers multimodal"},
+    // pretrain_vlm.py's --encoder-num-layers is the tower's; a hybrid pattern counts for itself.
+    {"model.num_layers", "num_layers encoder_num_layers multimodal hybrid"},
+    {"model.hybrid_layer_pattern", "hybrid_layer_pattern hybrid"},
+    {"model.linear_attention_freq", "linear_attention_freq linear_attention"},
     {"model.ffn_hidden_size", "ffn_hidden_size multimodal quick_geglu"},
     {"model.swiglu", "swiglu multimodal quick_geglu"},
     {"model.add_bias_linear", "add_bias_linear multimodal"},

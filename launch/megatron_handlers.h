@@ -48,6 +48,9 @@ bool writes_field(const FlagHandler& handler, std::string_view path);
 
 // launch/megatron_fields.cc
 void map_fields(MegatronDocument& document);
+// launch/megatron_hybrid.cc
+void map_hybrid(MegatronDocument& document);
+void map_linear_attention(MegatronDocument& document);
 // launch/megatron_model.cc
 void map_spec(MegatronDocument& document);
 void map_normalization(MegatronDocument& document);

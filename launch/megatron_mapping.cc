@@ -23,8 +23,6 @@ struct RefusedProgram {
 constexpr std::array kRefusedPrograms = {
     RefusedProgram{"bert", "encoder-only models (BERT)"},
     RefusedProgram{"t5", "encoder-decoder models (T5)"},
-    RefusedProgram{"mamba", "hybrid models (Mamba)"},
-    RefusedProgram{"hybrid", "hybrid models (Mamba)"},
     RefusedProgram{"retro", "retrieval models (RETRO)"},
     RefusedProgram{"vision_", "vision models"},
     RefusedProgram{"ict", "inverse cloze models"},
@@ -109,7 +107,9 @@ void require_fields(MegatronDocument& document) {
                                    std::pair("model.num_attention_heads", "--num-attention-heads"),
                                    std::pair("train.seq_length", "--seq-length"),
                                    std::pair("train.micro_batch_size", "--micro-batch-size")})
-    if (!document.has(path) && !document.is_overridden("model.preset"))
+    if (!document.has(path) && !document.is_overridden("model.preset") &&
+        !(path == std::string_view("model.num_layers") &&
+          document.has("model.hybrid_layer_pattern")))
       document.problem(document.where(), path, fmt::format("is missing; add {} N", flag));
   const bool has_table = document.text("position_embedding_type") == "learned_absolute" &&
                          !document.is_on("use_rotary_position_embeddings");

@@ -33,9 +33,11 @@ constexpr std::array kTokenizers = {
 }  // namespace
 
 void map_spec(MegatronDocument& document) {
-  if (document.text("spec").find("mamba") != std::string::npos)
+  const std::string parts = document.text("spec");
+  if (parts.find("gated_delta_product") != std::string::npos ||
+      parts.find("gdp_stack_spec") != std::string::npos)
     document.problem(document.position_of("spec"), "--spec",
-                     "is for hybrid models (Mamba), not modelled");
+                     "names gated delta product layers, not modelled");
 }
 
 /// Megatron-DeepSpeed writes it small.
@@ -49,9 +51,9 @@ void map_positions(MegatronDocument& document) {
   const std::string path = "model.position_embedding_type";
   const bool is_rotary = document.is_on("use_rotary_position_embeddings");
   const std::string type = is_rotary ? "rope" : document.text("position_embedding_type");
-  // These turn queries and keys, or do nothing: no table to hold.
-  const bool has_no_table = type == "rope" || type == "rotary" || type == "yarn" ||
-                            type == "mrope" || type == "alibi" || type == "none";
+  // These turn queries and keys, or (alibi) add to the scores: no table to hold.
+  const bool has_no_table =
+      type == "rope" || type == "rotary" || type == "yarn" || type == "mrope" || type == "alibi";
   if (type == "relative")
     document.problem(document.position_of("position_embedding_type"), path,
                      "relative is T5's, which is not modelled; write rope or learned_absolute");

@@ -238,7 +238,9 @@ class YamlReader {
     const Node& value = member.value;
     if (value.kind != Node::Kind::list) return {word(value, 0)};
     std::vector<ShellWord> words;
-    const bool is_pattern = normal(member.key) == "moe_layer_freq";
+    const std::string key = normal(member.key);
+    const bool is_pattern =
+        key == "moe_layer_freq" || key == "linear_attention_freq" || key == "no_rope_freq";
     std::string pattern;
     for (const Node& item : value.items) {
       words.push_back(word(item, 0));

@@ -33,10 +33,11 @@ TrainingFlops projector_flops(const Model& model, double sequences) {
 Flops weight_flops(double tokens, double weights) { return Flops(kMultiplyAdd * tokens * weights); }
 
 Flops attention_flops(const Scenario& scenario, const Batch& batch, double widths,
-                      std::int64_t window) {
+                      std::int64_t window, std::int64_t chunk) {
   constexpr double kCausal = 0.5;  // half of the scores are behind the mask
   const Flops whole(kMultiplyAdd * batch.squared * kCausal * widths);
-  return window > 0 ? 2 * shape_of(scenario).seen(window) * whole : whole;
+  if (window == 0 && chunk == 0) return whole;
+  return 2 * shape_of(scenario).seen(window, chunk) * whole;
 }
 
 Batch microbatch(const Scenario& scenario) {

@@ -32,9 +32,10 @@ double num_sharing_ranks(const Scenario& scenario);
 /// Of `tokens` that meet `weights` elements of matrices: 2 * tokens * weights.
 Flops weight_flops(double tokens, double weights);
 /// QK^T and the product with V, causal, so half of 2 * squared * widths: heads times the widths of
-/// a key and of a value. With a window, what it lets a token see of scenario.train.seq_length.
+/// a key and of a value. With a window or chunks, what they let a token see of
+/// scenario.train.seq_length.
 Flops attention_flops(const Scenario& scenario, const Batch& batch, double widths,
-                      std::int64_t window);
+                      std::int64_t window, std::int64_t chunk = 0);
 
 /// What training needs of a part: its forward, the gradients of its inputs, those of its weights.
 struct TrainingFlops {

@@ -8,26 +8,40 @@
 
 namespace pipeledger {
 
-Layer layer_of(const Scenario& scenario, int number) {
-  const Model& model = scenario.model;
+namespace {
+
+Mixer mixer_of(const Model& model, int number) {
+  const char letter = model.hybrid_letter(number);
+  if (letter == '-' || letter == 'E') return None{};
+  if (letter == 'M') return Mamba{};
+  if (model.is_linear_attention_layer(number)) return GatedDeltaNet{};
   const std::int64_t window = model.is_window_layer(number) ? model.window_size : 0;
-  Layer layer;
-  if (model.mla) {
-    layer.mixer = LatentAttention{window};
-  } else {
-    layer.mixer = Attention{window};
-  }
-  if (model.is_moe_layer(number)) {
-    layer.feed_forward = Experts{};
-  } else {
-    layer.feed_forward = DenseMlp{};
-  }
-  return layer;
+  if (model.mla) return LatentAttention{window};
+  const bool no_rope = model.is_no_rope_layer(number);
+  return Attention{.window = window,
+                   .chunk = no_rope ? 0 : model.attention_chunk_size,
+                   .no_rope = no_rope};
+}
+
+FeedForward feed_forward_of(const Model& model, int number) {
+  const char letter = model.hybrid_letter(number);
+  if (letter != '\0' && letter != '-' && letter != 'E') return None{};
+  if (model.is_moe_layer(number)) return Experts{};
+  return DenseMlp{};
+}
+
+}  // namespace
+
+Layer layer_of(const Scenario& scenario, int number) {
+  return {mixer_of(scenario.model, number), feed_forward_of(scenario.model, number)};
 }
 
 Layer mtp_layer(const Scenario& scenario) {
   Layer layer = layer_of(scenario, scenario.model.num_layers - 1);
-  if (auto* attention = std::get_if<Attention>(&layer.mixer)) attention->window = 0;
+  if (auto* attention = std::get_if<Attention>(&layer.mixer)) {
+    attention->window = 0;
+    attention->chunk = 0;
+  }
   if (auto* attention = std::get_if<LatentAttention>(&layer.mixer)) attention->window = 0;
   return layer;
 }

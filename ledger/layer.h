@@ -75,6 +75,8 @@ struct None {
 /// Queries, keys and values of their own projection (Megatron's SelfAttention).
 struct Attention {
   std::int64_t window = 0;  // tokens before it that a token sees; 0: all
+  std::int64_t chunk = 0;   // tokens of a chunk that attention does not look out of; 0: no chunks
+  bool no_rope = false;     // its heads are not turned by their positions, though others are
 
   static constexpr std::string_view kName = "attention";
   static constexpr TensorName kInput = {"input_layernorm", "input"};
@@ -92,6 +94,24 @@ struct LatentAttention {
   TensorId record(Tape& tape, TensorId input) const;
   BlockFlops flops(const Scenario& scenario, const Batch& batch) const;
   bool operator==(const LatentAttention&) const = default;
+};
+
+/// Mamba-2 (Megatron's MambaMixer): a scan of states in place of attention.
+struct Mamba {
+  static constexpr std::string_view kName = "mamba";
+  static constexpr TensorName kInput = {"mixer_norm", "input"};
+  TensorId record(Tape& tape, TensorId input) const;
+  BlockFlops flops(const Scenario& scenario, const Batch& batch) const;
+  bool operator==(const Mamba&) const = default;
+};
+
+/// Gated delta net (Megatron's GatedDeltaNet): linear attention whose states forget by a gate.
+struct GatedDeltaNet {
+  static constexpr std::string_view kName = "gated_delta_net";
+  static constexpr TensorName kInput = {"input_layernorm", "input"};
+  TensorId record(Tape& tape, TensorId input) const;
+  BlockFlops flops(const Scenario& scenario, const Batch& batch) const;
+  bool operator==(const GatedDeltaNet&) const = default;
 };
 
 /// Megatron's MLP.
@@ -112,7 +132,7 @@ struct Experts {
   bool operator==(const Experts&) const = default;
 };
 
-using Mixer = std::variant<None, Attention, LatentAttention>;
+using Mixer = std::variant<None, Attention, LatentAttention, Mamba, GatedDeltaNet>;
 using FeedForward = std::variant<None, DenseMlp, Experts>;
 
 struct Layer {

@@ -28,9 +28,17 @@ struct Shape {
 
   /// Pairs of tokens that attention looks at, over the square of the sequence: half of a causal one
   /// (the diagonal counts half), and of a window w of the sequence s w/s (1 - w/2s). `window`: the
-  /// tokens before it that a token sees; 0: all.
-  double seen(std::int64_t window) const {
+  /// tokens before it that a token sees; 0: all. `chunk`: the sequence is cut into such pieces, and
+  /// each has the half of its own square; 0: it is not cut.
+  double seen(std::int64_t window, std::int64_t chunk = 0) const {
     if (!causal) return 1;
+    if (chunk > 0 && chunk < whole_s) {
+      const auto share = [&](std::int64_t tokens) {
+        const double of = static_cast<double>(tokens) / static_cast<double>(whole_s);
+        return of * of / 2;
+      };
+      return static_cast<double>(whole_s / chunk) * share(chunk) + share(whole_s % chunk);
+    }
     const double share =
         window > 0 ? static_cast<double>(window + 1) / static_cast<double>(whole_s) : 1;
     return share < 1 ? share * (1 - share / 2) : 0.5;

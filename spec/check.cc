@@ -184,6 +184,8 @@ void check_layout(const Parallel& parallel, Findings& findings) {
 
 void check_layer_split(const Scenario& scenario, Findings& findings) {
   const Parallel& parallel = scenario.parallel;
+  // check_mixers speaks of the stages of a hybrid pattern.
+  if (!scenario.model.hybrid_segments.empty()) return;
   // A layout that is wrong has been told of.
   if (findings.is_written("parallel.pipeline_model_parallel_layout")) {
     if (!parallel.layout.empty()) check_layout(parallel, findings);
@@ -545,6 +547,7 @@ void check(const Scenario& scenario, Findings& findings) {
   check_precision(scenario.train, findings);
   check_data_parallel_options(scenario.train, findings);
   check_model_features(scenario, findings);
+  check_mixers(scenario, findings);
   check_train_features(scenario, findings);
   check_sim(scenario, findings);
   if (check_cluster(scenario.cluster, findings)) check_world(scenario, findings);

@@ -33,6 +33,8 @@ void check_idle(bool is_idle, const std::string& field, std::string_view why, Fi
 
 /// Experts, latent attention, context parallelism: what the model and its cut need of each other.
 void check_model_features(const Scenario& scenario, Findings& findings);
+/// Hybrid models, Mamba-2, gated delta net, attention in chunks and with sinks.
+void check_mixers(const Scenario& scenario, Findings& findings);
 /// FP8, optimizers, sharding, recompute modules, offload, loss.
 void check_train_features(const Scenario& scenario, Findings& findings);
 

@@ -141,4 +141,19 @@ LayerPattern parse_window_pattern(std::string_view text, int num_layers) {
   return pattern;
 }
 
+LayerPattern parse_linear_attention_pattern(std::string_view text, int num_layers) {
+  return parse_window_pattern(text, num_layers);
+}
+
+LayerPattern parse_no_rope_pattern(std::string_view text, int num_layers) {
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  if (!is_number) return parse_layer_pattern(text, num_layers);
+  LayerPattern pattern = parse_window_pattern(text, num_layers);
+  pattern.layers.flip();
+  const std::optional<int> n = every(text);
+  if (pattern.problem.empty() && n && num_layers % *n != 0)
+    pattern.problem = fmt::format("{} does not divide num_layers {}", *n, num_layers);
+  return pattern;
+}
+
 }  // namespace pipeledger

@@ -20,4 +20,12 @@ LayerPattern parse_layer_pattern(std::string_view text, int num_layers);
 /// list has 1 for each that has one; empty: all (Megatron-LM, is_layer_window_attention).
 LayerPattern parse_window_pattern(std::string_view text, int num_layers);
 
+/// Which layers have gated delta net in place of attention: as windows, of a number or a list
+/// (Megatron-LM, la_freq_type).
+LayerPattern parse_linear_attention_pattern(std::string_view text, int num_layers);
+
+/// Which layers have no rotary positions: every nth, n dividing num_layers, or those with 1 in a
+/// list (Megatron-LM, no_rope_freq_type and TransformerConfig).
+LayerPattern parse_no_rope_pattern(std::string_view text, int num_layers);
+
 }  // namespace pipeledger

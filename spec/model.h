@@ -36,6 +36,37 @@ struct MixtureOfExperts {
   bool operator==(const MixtureOfExperts&) const = default;
 };
 
+/// Mamba-2 layers (Megatron's MambaMixer), a state of state_dim x head_dim a head.
+struct Mamba2 {
+  std::int64_t state_dim = 128;
+  std::int64_t head_dim = 64;
+  std::int64_t num_groups = 8;  // heads of a group share their B and C
+  std::int64_t num_heads = 0;
+
+  std::int64_t inner() const { return num_heads * head_dim; }
+
+  bool operator==(const Mamba2&) const = default;
+};
+
+/// Gated delta net layers (Megatron's GatedDeltaNet), a state of key_head_dim x value_head_dim a
+/// value head.
+struct LinearAttention {
+  std::int64_t conv_kernel_dim = 4;
+  std::int64_t key_head_dim = 128;
+  std::int64_t value_head_dim = 128;
+  std::int64_t num_key_heads = 16;
+  std::int64_t num_value_heads = 32;
+
+  std::int64_t keys() const { return num_key_heads * key_head_dim; }
+  std::int64_t values() const { return num_value_heads * value_head_dim; }
+
+  bool operator==(const LinearAttention&) const = default;
+};
+
+/// What stands in the softmax's sum beside the scores: nothing, a one (a logit of 0), or a learned
+/// logit of each head (an attention sink).
+enum class SoftmaxType { vanilla, off_by_one, learnable };
+
 enum class ProjectorType { mlp, affine };
 
 /// A vision tower in front of the language model, on the first stage: patches, transformer layers,
@@ -105,6 +136,17 @@ struct Model {
   std::optional<Vision> vision;
   std::int64_t window_size = 0;     // tokens before it that a token attends to; 0: all
   std::vector<bool> window_layers;  // by decoder layer, where there is a window
+  bool no_position_embeddings = false;
+  std::vector<bool> no_rope_layers;       // by decoder layer: no rotary positions; empty: none is so
+  std::int64_t attention_chunk_size = 0;  // attention stays inside such chunks; 0: anywhere
+  SoftmaxType softmax_type = SoftmaxType::vanilla;
+  /// A letter a decoder layer: M Mamba-2, G gated delta net, * attention, - MLP, E experts. A layer
+  /// is that one block alone. Empty: layers have a mixer and a feed-forward each.
+  std::string hybrid_layers;
+  std::vector<int> hybrid_segments;           // layers by stage, where the pattern has pipes
+  std::optional<Mamba2> mamba;                // where hybrid_layers has an M
+  std::vector<bool> linear_attention_layers;  // by decoder layer: gated delta net; empty: none
+  std::optional<LinearAttention> linear_attention;  // where there are such layers
   bool freeze_language_model = false;
   bool freeze_vision_model = false;       // the tower
   bool freeze_vision_projection = false;  // what joins it to the language model
@@ -116,6 +158,21 @@ struct Model {
 
   bool is_window_layer(int layer) const {
     return window_size > 0 && window_layers[static_cast<std::size_t>(layer)];
+  }
+
+  /// Letter of the hybrid pattern; 0: the layer has a mixer and a feed-forward.
+  char hybrid_letter(int layer) const {
+    return hybrid_layers.empty() ? '\0' : hybrid_layers[static_cast<std::size_t>(layer)];
+  }
+
+  bool is_linear_attention_layer(int layer) const {
+    return hybrid_letter(layer) == 'G' ||
+           (!linear_attention_layers.empty() &&
+            linear_attention_layers[static_cast<std::size_t>(layer)]);
+  }
+
+  bool is_no_rope_layer(int layer) const {
+    return !no_rope_layers.empty() && no_rope_layers[static_cast<std::size_t>(layer)];
   }
 
   bool operator==(const Model&) const = default;

@@ -45,6 +45,7 @@ std::string_view name_of(RecomputeMethod value) { return word(value); }
 std::string_view name_of(RecomputeModule value) { return word(value); }
 std::string_view name_of(Runtime value) { return word(value); }
 std::string_view name_of(Sharding value) { return word(value); }
+std::string_view name_of(SoftmaxType value) { return word(value); }
 std::string_view name_of(TransformerImpl value) { return word(value); }
 
 }  // namespace pipeledger

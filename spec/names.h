@@ -29,6 +29,7 @@ enum class RecomputeMethod;
 enum class RecomputeModule;
 enum class Runtime;
 enum class Sharding;
+enum class SoftmaxType;
 enum class TransformerImpl;
 
 /// As a scenario file spells it: "train-ledger", "optim_grads". Lives as long as the program.
@@ -54,6 +55,7 @@ std::string_view name_of(RecomputeMethod value);
 std::string_view name_of(RecomputeModule value);
 std::string_view name_of(Runtime value);
 std::string_view name_of(Sharding value);
+std::string_view name_of(SoftmaxType value);
 std::string_view name_of(TransformerImpl value);
 
 }  // namespace pipeledger

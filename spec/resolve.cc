@@ -133,9 +133,28 @@ Cluster resolve_cluster(const proto::Cluster& written, Findings& findings) {
 
 // ---- parallel ----
 
+/// The stages between the pipes of a hybrid pattern; none when they are not whole turns.
+std::vector<LayoutStage> hybrid_layout(const Model& model, int pipeline_size, Findings& findings) {
+  const std::vector<int>& segments = model.hybrid_segments;
+  if (segments.size() % static_cast<std::size_t>(pipeline_size) != 0) {
+    findings.add("model.hybrid_layer_pattern",
+                 fmt::format("has {} stages between pipes, which is not a multiple of "
+                             "pipeline_model_parallel_size {}",
+                             segments.size(), pipeline_size),
+                 {"parallel.pipeline_model_parallel_size"});
+    return {};
+  }
+  std::vector<LayoutStage> stages;
+  for (const int num_layers : segments) stages.push_back({.num_layers = num_layers});
+  stages.front().embedding = true;
+  stages.back().loss = true;
+  return stages;
+}
+
 /// The stages of a layout; none when it is not given or wrong.
 std::vector<LayoutStage> resolve_layout(const proto::Parallel& written, const Model& model,
                                         int pipeline_size, Findings& findings) {
+  if (!model.hybrid_segments.empty()) return hybrid_layout(model, pipeline_size, findings);
   if (!written.has_pipeline_model_parallel_layout()) return {};
   const PipelineLayout layout = parse_pipeline_layout(written.pipeline_model_parallel_layout());
   const std::string problem =
@@ -328,6 +347,11 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
       resolve_parallel(written.parallel(), scenario.model, scenario.cluster, findings);
   scenario.train = resolve_train(written.train(), scenario.parallel.data_parallel_size,
                                  scenario.cluster.gpu, findings);
+  // Transformer Engine's get_attention_backend leaves no flash-attention where there are sinks.
+  const bool has_sinks = scenario.model.softmax_type != SoftmaxType::vanilla;
+  if (has_sinks && !written.train().has_attention_backend() &&
+      scenario.train.attention_backend == AttentionBackend::flash)
+    scenario.train.attention_backend = AttentionBackend::fused;
   if (scenario.model.vision)
     resolve_tower_recompute(written.model().vision(), scenario.train, *scenario.model.vision);
   scenario.sim = resolve_sim(written.sim(), scenario, folder, findings);

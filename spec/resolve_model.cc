@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "spec/copy_fields.h"
 #include "spec/fields.h"
+#include "spec/hybrid_pattern.h"
 #include "spec/layer_pattern.h"
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
@@ -70,6 +71,71 @@ void require_model_fields(const proto::Model& model, Findings& findings) {
     require(model.has_max_position_embeddings(), "model.max_position_embeddings",
             "a learned table has so many rows; write it, or position_embedding_type: rope",
             findings);
+}
+
+/// The pattern says how many layers there are, as in Megatron.
+HybridPattern resolve_hybrid(proto::Model& m, Findings& findings) {
+  if (!m.has_hybrid_layer_pattern()) return {};
+  HybridPattern pattern = parse_hybrid_pattern(m.hybrid_layer_pattern());
+  const auto num_layers = static_cast<int>(pattern.layers.size());
+  if (!pattern.problem.empty()) {
+    findings.add("model.hybrid_layer_pattern", pattern.problem);
+    findings.silence("model.num_layers");
+    pattern.layers.assign("*");
+    pattern.segments.assign(1, 1);
+  } else if (m.has_num_layers() && m.num_layers() != num_layers) {
+    findings.add(
+        "model.num_layers",
+        fmt::format("{} is not the {} layers of hybrid_layer_pattern; remove it", m.num_layers(),
+                    num_layers),
+        {"model.hybrid_layer_pattern"});
+  }
+  m.set_num_layers(static_cast<int>(pattern.layers.size()));
+  return pattern;
+}
+
+/// Without a number of heads they are twice the hidden state wide (Megatron-LM, MambaMixer).
+Mamba2 resolve_mamba(const proto::Model& m, std::int64_t hidden_size) {
+  Mamba2 mamba{.state_dim = m.mamba_state_dim(),
+               .head_dim = m.mamba_head_dim(),
+               .num_groups = m.mamba_num_groups()};
+  mamba.num_heads =
+      m.has_mamba_num_heads() ? m.mamba_num_heads() : 2 * hidden_size / mamba.head_dim;
+  return mamba;
+}
+
+LinearAttention resolve_linear_attention(const proto::Model& m) {
+  return {.conv_kernel_dim = m.linear_conv_kernel_dim(),
+          .key_head_dim = m.linear_key_head_dim(),
+          .value_head_dim = m.linear_value_head_dim(),
+          .num_key_heads = m.linear_num_key_heads(),
+          .num_value_heads = m.linear_num_value_heads()};
+}
+
+/// Which layers are what, beside experts.
+void resolve_mixers(const proto::Model& m, HybridPattern pattern, Model& model,
+                    Findings& findings) {
+  const auto has = [&](char letter) { return pattern.layers.find(letter) != std::string::npos; };
+  const auto layers = [&](const std::string& field, LayerPattern read) {
+    if (!read.problem.empty()) findings.add(field, std::move(read.problem), {"model.num_layers"});
+    return std::move(read.layers);
+  };
+  if (has('M')) model.mamba = resolve_mamba(m, model.hidden_size);
+  if (has('G') || m.has_linear_attention_freq())
+    model.linear_attention = resolve_linear_attention(m);
+  if (m.has_linear_attention_freq())
+    model.linear_attention_layers =
+        layers("model.linear_attention_freq",
+               parse_linear_attention_pattern(m.linear_attention_freq(), model.num_layers));
+  if (m.has_no_rope_freq())
+    model.no_rope_layers = layers("model.no_rope_freq",
+                                  parse_no_rope_pattern(m.no_rope_freq(), model.num_layers));
+  if (model.moe && !pattern.layers.empty()) {
+    for (std::size_t layer = 0; layer < pattern.layers.size(); ++layer)
+      model.moe->layers[layer] = pattern.layers[layer] == 'E';
+  }
+  if (pattern.segments.size() > 1) model.hybrid_segments = std::move(pattern.segments);
+  model.hybrid_layers = std::move(pattern.layers);
 }
 
 MixtureOfExperts resolve_moe(const proto::Model& m, const Model& model, Findings& findings) {
@@ -143,7 +209,8 @@ void resolve_tower_recompute(const proto::Vision& written, const Train& train, V
 Model resolve_model(const proto::Model& written, const std::filesystem::path& folder,
                     const SectionReader& read_hf_config, std::int64_t tensor_parallel_size,
                     Findings& findings) {
-  const proto::Model m = sourced_model(written, folder, read_hf_config, findings);
+  proto::Model m = sourced_model(written, folder, read_hf_config, findings);
+  HybridPattern pattern = resolve_hybrid(m, findings);
   require_model_fields(m, findings);
   Model model;
   copy_fields(m, model);
@@ -165,6 +232,7 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
   const std::int64_t multiple = m.make_vocab_size_divisible_by() * tensor_parallel_size;
   model.padded_vocab_size = (model.vocab_size + multiple - 1) / multiple * multiple;
   model.learned_position_embeddings = m.position_embedding_type() == proto::Model::learned_absolute;
+  model.no_position_embeddings = m.position_embedding_type() == proto::Model::none;
   if (m.multi_latent_attention()) copy_fields(m, model.mla.emplace());
   if (m.has_num_experts()) model.moe = resolve_moe(m, model, findings);
   if (m.has_vision()) model.vision = resolve_vision(m.vision(), model, findings);
@@ -174,6 +242,7 @@ Model resolve_model(const proto::Model& written, const std::filesystem::path& fo
       findings.add("model.window_attn_skip_freq", std::move(windows.problem), {"model.num_layers"});
     model.window_layers = std::move(windows.layers);
   }
+  resolve_mixers(m, std::move(pattern), model, findings);
   return model;
 }
 

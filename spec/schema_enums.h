@@ -10,6 +10,7 @@ namespace proto {
 enum Cluster_Fabric : int;
 enum Device_Kind : int;
 enum Model_Normalization : int;
+enum Model_SoftmaxType : int;
 enum Parallel_CpCommType : int;
 enum Sim_Convention_Name : int;
 enum Sim_Engine : int;
@@ -98,12 +99,15 @@ struct SchemaEnum<RecomputeMethod>
 template <>
 struct SchemaEnum<RecomputeModule>
     : SchemaEnumOf<RecomputeModule, proto::Train_RecomputeModule_Name,
-                   RecomputeModule::mla_up_proj> {};
+                   RecomputeModule::gdn_norm_out> {};
 template <>
 struct SchemaEnum<Runtime> : SchemaEnumOf<Runtime, proto::Sim_Runtime, Runtime::torch> {};
 template <>
 struct SchemaEnum<Sharding>
     : SchemaEnumOf<Sharding, proto::Train_Sharding, Sharding::optim_grads_params> {};
+template <>
+struct SchemaEnum<SoftmaxType>
+    : SchemaEnumOf<SoftmaxType, proto::Model_SoftmaxType, SoftmaxType::learnable> {};
 template <>
 struct SchemaEnum<TransformerImpl>
     : SchemaEnumOf<TransformerImpl, proto::Train_TransformerImpl, TransformerImpl::local> {};

@@ -43,7 +43,16 @@ struct OptimizerDtypes {
 
   bool operator==(const OptimizerDtypes&) const = default;
 };
-enum class RecomputeModule { core_attn, mlp, moe, shared_experts, layernorm, moe_act, mla_up_proj };
+enum class RecomputeModule {
+  core_attn,
+  mlp,
+  moe,
+  shared_experts,
+  layernorm,
+  moe_act,
+  mla_up_proj,
+  gdn_norm_out
+};
 enum class OffloadModule {
   attn_norm,
   qkv_linear,

@@ -55,13 +55,14 @@ struct Heads {
 };
 
 /// Cuts the projection's output into heads, norms them and turns them by their positions.
-Heads split(Tape& tape, const Modules& modules, TensorId mixed) {
+Heads split(Tape& tape, const Modules& modules, TensorId mixed, bool no_rope) {
   const Shape& shape = tape.shape;
   const Model& model = tape.scenario.model;
   Heads heads{};
   TapeNode node{.name = "split", .inputs = {mixed}};
   const bool norms = model.qk_layernorm;
-  const bool rotary = !model.learned_position_embeddings;
+  const bool rotary =
+      !model.learned_position_embeddings && !model.no_position_embeddings && !no_rope;
   const std::int64_t both = shape.tokens() * (shape.local_q() + shape.local_kv());
   heads.query = tape.inner(norms ? "q_layernorm" : "core_attention", norms ? "input" : "query",
                            shape.local_q());
@@ -107,6 +108,7 @@ TensorId Attention::record(Tape& tape, TensorId input) const {
   const Shape& shape = tape.shape;
   const Modules modules = modules_of(tape.scenario, shape);
   if (!modules.input_norm.is_fused) construct(tape, modules.input_norm);
+  construct_core_attention(tape);
   construct(tape, modules.proj);
   if (modules.input_norm.is_fused) construct(tape, modules.input_norm);
   construct(tape, modules.qkv);
@@ -123,14 +125,15 @@ TensorId Attention::record(Tape& tape, TensorId input) const {
   linear(tape, modules.qkv, normed, mixed);
   tape.module(OffloadModule::attn_norm, norm_node, norm_node);
   tape.module(OffloadModule::qkv_linear, norm_node + 1, norm_node + 1);
-  const Heads heads = split(tape, modules, mixed);
+  const Heads heads = split(tape, modules, mixed, no_rope);
   TensorId context = core_attention(
       tape,
       {.heads = shape.local_heads,
        .groups = shape.local_groups,
        .qk_dim = shape.d,
        .v_dim = shape.d,
-       .window = window},
+       .window = window,
+       .chunk = chunk},
       heads.query, heads.key, heads.value,
       has_gate ? TensorName{"output_gate", "context"} : TensorName{"linear_proj", "input"});
   if (has_gate) context = gated(tape, context, heads.gate);
@@ -149,7 +152,7 @@ BlockFlops Attention::flops(const Scenario& scenario, const Batch& batch) const 
   const auto kv = static_cast<double>(model.num_query_groups * model.kv_channels);
   const double gate = model.attention_output_gate ? q : 0;
   return {.gemms = weight_flops(batch.tokens, h * (q + 2 * kv + gate) + q * h),
-          .products = attention_flops(scenario, batch, 2 * q, window)};
+          .products = attention_flops(scenario, batch, 2 * q, window, chunk)};
 }
 
 }  // namespace pipeledger

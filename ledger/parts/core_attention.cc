@@ -66,6 +66,9 @@ TensorId unfused(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention&
   const std::int64_t inputs = n.q + n.k + n.v;
   // QK^T, before its softmax; in backward the gradients behind and before the softmax.
   node.forward_workspace += n.scores * e;
+  // The sink's column is put behind the scores, in a copy of them.
+  if (tape.scenario.model.softmax_type != SoftmaxType::vanilla)
+    node.forward_workspace += n.scores * e;
   node.backward_workspace += (dropout ? 3 : 2) * n.scores * e;
   node.forward_kernels = {{.name = "core_attention",
                            .flops = Flops(n.flops),
@@ -161,7 +164,7 @@ TensorId flash(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& a
   if (!copies) node.saved.push_back(context);
   // The row sums of dO * O.
   node.backward_workspace += shape.b * attention.heads * shape.s * kFp32;
-  const double seen = shape.seen(attention.window);
+  const double seen = shape.seen(attention.window, attention.chunk);
   const std::int64_t inputs = n.q + n.k + n.v;
   node.forward_kernels = {{.name = "core_attention",
                            .flops = Flops(seen * n.flops),
@@ -175,6 +178,15 @@ TensorId flash(Tape& tape, const Sizes& n, TapeNode node, const CoreAttention& a
 }
 
 }  // namespace
+
+// Transformer Engine, dot_product_attention.py: "softmax_offset", which Float16Module makes 16-bit.
+void construct_core_attention(Tape& tape) {
+  if (tape.scenario.model.softmax_type != SoftmaxType::learnable) return;
+  tape.weight({.module = "self_attention.core_attention",
+               .name = "softmax_offset",
+               .numel = tape.shape.local_heads,
+               .tensor_parallel = true});
+}
 
 TensorId core_attention(Tape& tape, const CoreAttention& attention, TensorId query, TensorId key,
                         TensorId value, TensorName output) {

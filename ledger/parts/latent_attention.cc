@@ -79,6 +79,7 @@ Modules modules_of(const Scenario& scenario, const Shape& shape) {
 
 void construct(Tape& tape, const Modules& modules) {
   construct(tape, modules.input_norm);
+  construct_core_attention(tape);
   construct(tape, modules.proj);
   if (modules.is_query_narrow) {
     construct(tape, modules.query_down);

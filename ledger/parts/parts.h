@@ -88,7 +88,10 @@ struct CoreAttention {
   std::int64_t heads = 0, groups = 0;
   std::int64_t qk_dim = 0, v_dim = 0;
   std::int64_t window = 0;  // tokens before it that a token sees; 0: all
+  std::int64_t chunk = 0;   // tokens of a chunk that it does not look out of; 0: no chunks
 };
+/// Lists a logit of each head, where model.softmax_type is learnable.
+void construct_core_attention(Tape& tape);
 TensorId core_attention(Tape& tape, const CoreAttention& sizes, TensorId query, TensorId key,
                         TensorId value, TensorName output = {"linear_proj", "input"});
 

@@ -54,7 +54,7 @@ Bytes last_input_gradient(const Scenario& scenario, const std::vector<StageLayou
 
 Bytes rotary_table(const Scenario& scenario) {
   const Model& model = scenario.model;
-  if (model.learned_position_embeddings) return Bytes{};
+  if (model.learned_position_embeddings || model.no_position_embeddings) return Bytes{};
   const std::int64_t width = model.mla ? model.mla->qk_pos_emb_head_dim : model.kv_channels;
   return Bytes(scenario.train.seq_length / scenario.parallel.context_parallel_size * width * 4);
 }

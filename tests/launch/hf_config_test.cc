@@ -88,6 +88,54 @@ TEST(HfConfig, GptOssHasBiasesEverywhere) {
                preset("gpt-oss-20b"));
 }
 
+TEST(HfConfig, NemotronHHasABlockALayer) {
+  expect_equal(read(R"({"architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h",
+    "attention_bias": false, "attention_dropout": 0.0, "attention_head_dim": 128,
+    "conv_kernel": 4, "hidden_dropout": 0.0, "hidden_size": 4096,
+    "hybrid_override_pattern": "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-",
+    "intermediate_size": 21504, "mamba_head_dim": 64, "mamba_num_heads": 128,
+    "mamba_proj_bias": false, "max_position_embeddings": 8192, "mlp_bias": false,
+    "mlp_hidden_act": "relu2", "n_groups": 8, "num_attention_heads": 32, "num_hidden_layers": 52,
+    "num_key_value_heads": 8, "ssm_state_size": 128, "tie_word_embeddings": false,
+    "use_bias": false, "use_conv_bias": true, "vocab_size": 131072})"),
+               preset("nemotron-h-8b"));
+}
+
+TEST(HfConfig, Qwen3NextHasLinearAttentionBetweenFull) {
+  proto::Model model = preset("qwen3-next-80b-a3b");
+  model.clear_mtp_num_layers();  // config.json does not tell
+  const std::string config = R"({"architectures": ["Qwen3NextForCausalLM"],
+    "model_type": "qwen3_next", "attention_bias": false, "attention_dropout": 0.0,
+    "decoder_sparse_step": 1, "full_attention_interval": 4, "head_dim": 256, "hidden_act": "silu",
+    "hidden_size": 2048, "intermediate_size": 5120, "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+    "linear_value_head_dim": 128, "max_position_embeddings": 262144, "mlp_only_layers": [],
+    "moe_intermediate_size": 512, "num_attention_heads": 16, "num_experts": 512,
+    "num_experts_per_tok": 10, "num_hidden_layers": 48, "num_key_value_heads": 2,
+    "shared_expert_intermediate_size": 512, "tie_word_embeddings": false, "vocab_size": 151936})";
+  expect_equal(read(config), model);
+  std::string typed = config;
+  typed.insert(1, R"("layer_types": ["linear_attention", "full_attention"], )");
+  model.set_linear_attention_freq("[1,0]");
+  expect_equal(read(typed), model);
+}
+
+TEST(HfConfig, Llama4HasChunksInThreeOfFourLayers) {
+  proto::Model model = preset("llama4-maverick");
+  model.set_kv_channels(128);
+  model.set_num_layers(4);
+  model.set_moe_layer_freq("[0,1,0,1]");
+  model.set_no_rope_freq("[0,0,0,1]");
+  expect_equal(read(R"({"architectures": ["Llama4ForCausalLM"], "model_type": "llama4_text",
+    "attention_bias": false, "attention_chunk_size": 8192, "attention_dropout": 0.0,
+    "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120, "interleave_moe_layer_step": 2,
+    "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+    "max_position_embeddings": 1048576, "no_rope_layers": [1, 1, 1, 0], "num_attention_heads": 40,
+    "num_experts_per_tok": 1, "num_hidden_layers": 4, "num_key_value_heads": 8,
+    "num_local_experts": 128, "tie_word_embeddings": false, "vocab_size": 202048})"),
+               model);
+}
+
 TEST(HfConfig, Qwen3HasNormsOfQueryAndKey) {
   expect_equal(read(R"({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
     "attention_bias": false, "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu",
@@ -175,10 +223,14 @@ TEST(HfConfig, HeadDimTiedEmbeddingsAndBiasesAreRead) {
 TEST(HfConfig, AnUnknownArchitectureListsWhatIsKnown) {
   const std::string known =
       "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, MixtralForCausalLM, "
-      "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, DeepseekV2ForCausalLM, "
-      "DeepseekV3ForCausalLM, GptOssForCausalLM, GPTNeoXForCausalLM";
+      "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, Qwen3NextForCausalLM, "
+      "Llama4ForCausalLM, NemotronHForCausalLM, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, "
+      "GptOssForCausalLM, GPTNeoXForCausalLM";
   EXPECT_EQ(problems_of(R"({"architectures": ["GemmaForCausalLM"]})"),
             "config.json: architectures: \"GemmaForCausalLM\" is not modelled; one of: " + known);
+  // Its mixer is Mamba-1.
+  EXPECT_EQ(problems_of(R"({"architectures": ["JambaForCausalLM"]})"),
+            "config.json: architectures: \"JambaForCausalLM\" is not modelled; one of: " + known);
   EXPECT_EQ(problems_of("{}"),
             "config.json: architectures: does not name one architecture; one of: " + known);
 }

@@ -190,6 +190,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"InterleavedFlush", kVpp, kFlush}, Case{"InterleavedIdeal", kVpp, kIdeal},
                     Case{"Gpt3", "gpt3-175b.yaml"}, Case{"HuggingFace", "llama3-8b-hf.yaml"},
                     Case{"HandmadeCluster", "handmade-cluster.yaml"},
+                    Case{"Hybrid", "nemotron-h-8b.yaml"},
                     Case{"Source000", "source-000-7b.yaml"},
                     Case{"Source004", "source-004-70b.yaml"}),
     [](const auto& test) { return test.param.name; });

@@ -35,7 +35,10 @@ TEST(ModelPresets, HaveTheirPublishedSizes) {
       {"qwen3-235b-a22b", 235'093'634'560}, {"mixtral-8x7b", 46'702'792'704},
       {"mixtral-8x22b", 140'630'071'296},   {"deepseek-v2-lite", 15'706'484'224},
       {"deepseek-v2", 235'741'434'880},     {"moonlight-16b", 15'960'108'544},
-      {"kimi-k2", 1'026'408'209'408},
+      {"kimi-k2", 1'026'408'209'408},       {"nemotron-nano-9b-v2", 8'888'227'328},
+      {"nemotron-3-nano-30b-a3b", 31'577'937'344},
+      {"qwen3-next-80b-a3b", 81'324'862'720}, {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
   };
   for (const auto& [preset, published] : cases) {
     EXPECT_EQ(count(scenario_of(preset)), published) << preset;
@@ -66,10 +69,30 @@ TEST(ModelPresets, Llama4WithoutItsVisionTower) {
   EXPECT_EQ(count(scenario_of("llama4-maverick")) + vision, 401'583'781'376);
 }
 
-// "20.91B" and "116.83B" in the model card; a sink for each head of a layer is not counted.
-TEST(ModelPresets, GptOssWithoutItsSinks) {
-  EXPECT_EQ(count(scenario_of("gpt-oss-20b")) + 24 * 64, 20'914'757'184);
-  EXPECT_EQ(count(scenario_of("gpt-oss-120b")) + 36 * 64, 116'829'156'672);
+// Qwen3-Coder-Next is Qwen3-Next without the MTP layer: 79,674,391,296 in its files.
+TEST(ModelPresets, Qwen3NextWithoutItsMtpLayer) {
+  Scenario scenario = scenario_of("qwen3-next-80b-a3b");
+  scenario.model.mtp_num_layers = 0;
+  EXPECT_EQ(count(scenario), 79'674'391'296);
+}
+
+// No count is published beyond "8B" and "56B" in the cards: the layers, each counted by hand.
+TEST(ModelPresets, NemotronHFromItsLayers) {
+  const auto mamba = [](std::int64_t h, std::int64_t inner, std::int64_t heads, std::int64_t b) {
+    return h + h * (2 * inner + 2 * b + heads) + 5 * (inner + 2 * b) + 3 * heads + inner +
+           inner * h;
+  };
+  const auto attention = [](std::int64_t h, std::int64_t heads) {
+    return h + 2 * h * heads * 128 + 2 * h * 8 * 128;
+  };
+  const std::int64_t of_8b = 24 * mamba(4096, 128 * 64, 128, 8 * 128) + 4 * attention(4096, 32) +
+                             24 * (4096 + 2 * 4096LL * 21504) + 2 * 131072LL * 4096 + 4096;
+  EXPECT_EQ(of_8b, 8'100'852'736);
+  EXPECT_EQ(count(scenario_of("nemotron-h-8b")), of_8b);
+  const std::int64_t of_56b = 54 * mamba(8192, 256 * 64, 256, 8 * 256) + 10 * attention(8192, 64) +
+                              54 * (8192 + 2 * 8192LL * 32768) + 2 * 131072LL * 8192 + 8192;
+  EXPECT_EQ(of_56b, 56'324'350'464);
+  EXPECT_EQ(count(scenario_of("nemotron-h-56b")), of_56b);
 }
 
 TEST(ModelPresets, EveryOneIsWhole) {
