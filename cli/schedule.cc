@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "schedules/formats.h"
+#include "spec/scenario_schedule.h"
 
 namespace pipeledger {
 namespace {

@@ -1,14 +1,21 @@
+// Grouped interleaved (Wan et al. 2025, PipeOffload; zero-bubble repository,
+// group_interleaved_1f1b): groups of g in ceil(p / 2)..p, warmup (v - 1)g + p - 1 - r, each I
+// followed by its W. What a last group lacks is left out of the order of a whole one. Peak: (v -
+// 1)g + p - r.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "schedules/generators.h"
 #include "schedules/order.h"
+#include "schedules/schedule.h"
 #include "schedules/shape.h"
 
 namespace pipeledger {
+namespace {
 
-std::vector<Problem> check_grouped_interleaved(const ScheduleShape& shape) {
+constexpr std::string_view kName = "grouped-interleaved";
+
+std::vector<Problem> check(const ScheduleShape& shape) {
   std::vector<Problem> problems = check_counts(shape, Backward::split);
   if (!problems.empty()) return problems;
   const int least = (shape.num_ranks + 1) / 2;
@@ -19,8 +26,8 @@ std::vector<Problem> check_grouped_interleaved(const ScheduleShape& shape) {
                        group, least, shape.num_ranks, std::clamp(group, least, shape.num_ranks))}};
 }
 
-Schedule grouped_interleaved(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("grouped-interleaved", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   const int group = shape.group_size();
   const auto is_left_out = [&](const Op& op) {
     return op.microbatch.value >= shape.num_microbatches;
@@ -38,6 +45,16 @@ Schedule grouped_interleaved(const ScheduleShape& shape) {
     schedule.num_warmup.push_back(std::min(num_warmup, num_leading_forwards(ops)));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry grouped_interleaved() {
+  return {.name = kName,
+          .summary = "groups of p/2 to p, backward split; (v - 1)g + p - r chunks",
+          .check = check,
+          .make = make,
+          .traits = {.splits_backward = true}};
 }
 
 }  // namespace pipeledger

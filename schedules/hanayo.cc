@@ -1,16 +1,23 @@
+// Hanayo (Liu et al. 2023): W = v/2 waves over the ranks, in units of p microbatches. With slots
+// as long as an op, microbatch j of a unit passes stage s of S in slot s + 2j and comes back in
+// slot 2S - 1 - s + 2j; a unit begins every 2S slots. The paper's code is not public: this is the
+// one order in which no two ops want the same slot. Peak: (v - 1)p + r + 1. Legal: v even.
 #include <fmt/format.h>
 
-#include "schedules/generators.h"
 #include "schedules/order.h"
+#include "schedules/schedule.h"
 #include "schedules/shape.h"
 #include "schedules/slots.h"
 
 namespace pipeledger {
+namespace {
 
-std::vector<Problem> check_hanayo(const ScheduleShape& shape) {
+constexpr std::string_view kName = "hanayo";
+
+std::vector<Problem> check(const ScheduleShape& shape) {
   std::vector<Problem> problems = check_counts(shape);
   if (!problems.empty()) return problems;
-  check_no_groups(shape, "hanayo", problems);
+  check_no_groups(shape, kName, problems);
   if (shape.num_chunks % 2 == 0) return problems;
   problems.push_back(
       {kChunksField, fmt::format("{} chunks a rank; a wave of hanayo goes down and up again, so "
@@ -19,8 +26,8 @@ std::vector<Problem> check_hanayo(const ScheduleShape& shape) {
   return problems;
 }
 
-Schedule hanayo(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("hanayo", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   schedule.placement = Placement::v;
   for (Rank rank{0}; rank.value < shape.num_ranks; ++rank.value) {
     SlotOrder order;
@@ -34,6 +41,16 @@ Schedule hanayo(const ScheduleShape& shape) {
     schedule.num_warmup.push_back(num_leading_forwards(schedule.ops[rank.index()]));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry hanayo() {
+  return {.name = kName,
+          .summary = "v/2 waves over the ranks; at most vp chunks in flight",
+          .check = check,
+          .make = make,
+          .traits = {.placement = Placement::v}};
 }
 
 }  // namespace pipeledger

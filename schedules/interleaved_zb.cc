@@ -1,21 +1,23 @@
+// PyTorch's InterleavedZeroBubble: the interleaved order with I for B, one warmup forward a hop
+// instead of two, and weight gradients that lag r turns behind. Each rank holds v*p pairs.
+// With one chunk it is ZB-H1 with every backward split.
+//
+// Legal: m a multiple of its number of groups, max(1, floor(m / p)).
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "schedules/order.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
 
-/// A step's microbatches go through the chunks in so many groups of equal size.
-int num_groups(int num_microbatches, int num_ranks) {
-  return std::max(1, num_microbatches / num_ranks);
-}
+constexpr std::string_view kName = "interleaved-zb";
 
 int group_size(const ScheduleShape& shape) {
-  return shape.num_microbatches / num_groups(shape.num_microbatches, shape.num_ranks);
+  return shape.num_microbatches / num_equal_groups(shape.num_microbatches, shape.num_ranks);
 }
 
 int num_warmup(const ScheduleShape& shape, Rank rank) {
@@ -61,38 +63,47 @@ std::vector<Op> rank_ops(const ScheduleShape& shape, Rank rank) {
   return ops;
 }
 
-}  // namespace
-
-std::vector<Problem> check_interleaved_zb(const ScheduleShape& shape) {
-  std::vector<Problem> problems = check_counts(shape, Backward::split);
-  if (!problems.empty()) return problems;
-  const int m = shape.num_microbatches;
-  const auto is_legal = [&](int count) { return count % num_groups(count, shape.num_ranks) == 0; };
-  if (!is_legal(m)) {
-    int below = m, above = m;
-    while (!is_legal(below)) --below;
-    while (!is_legal(above)) ++above;
-    problems.push_back(
-        {kMicrobatchesField,
-         fmt::format("{} microbatches do not part into the {} equal groups that {} ranks need; "
-                     "nearest legal: {}, {}",
-                     m, num_groups(m, shape.num_ranks), shape.num_ranks, below, above)});
-  } else if (shape.microbatch_group_size_per_vp_stage > 0 &&
-             shape.group_size() != group_size(shape)) {
-    problems.push_back({kGroupField, fmt::format("{}, but interleaved-zb makes groups of {} out of "
-                                                 "{} microbatches; leave it out",
-                                                 shape.group_size(), group_size(shape), m)});
-  }
-  return problems;
+std::vector<Problem> check(const ScheduleShape& shape) {
+  return check_counts(shape, Backward::split);
 }
 
-Schedule interleaved_zb(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("interleaved-zb", shape);
+std::vector<Problem> check_microbatches(const ScheduleShape& shape) {
+  const int m = shape.num_microbatches;
+  const int p = shape.num_ranks;
+  if (!are_equal_groups(m, p)) {
+    return {{kMicrobatchesField,
+             fmt::format(
+                 "{} microbatches do not part into the {} equal groups that {} ranks need; {}", m,
+                 num_equal_groups(m, p), p, nearest_legal_batches(shape, [&](std::int64_t count) {
+                   return are_equal_groups(count, p);
+                 }))}};
+  }
+  if (shape.microbatch_group_size_per_vp_stage > 0 && shape.group_size() != group_size(shape)) {
+    return {{kGroupField, fmt::format("{}, but interleaved-zb makes groups of {} out of {} "
+                                      "microbatches; leave it out",
+                                      shape.group_size(), group_size(shape), m)}};
+  }
+  return {};
+}
+
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     schedule.num_warmup.push_back(num_warmup(shape, {rank}));
     schedule.ops[Rank{rank}.index()] = rank_ops(shape, {rank});
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry interleaved_zb() {
+  return {.name = kName,
+          .summary = "PyTorch's interleaved zero bubble over v chunks a rank",
+          .check = check,
+          .check_microbatches = check_microbatches,
+          .make = make,
+          .traits = {.splits_backward = true}};
 }
 
 }  // namespace pipeledger

@@ -1,17 +1,23 @@
-#include "schedules/generators.h"
+// Breadth-first pipeline (Lamy-Poirier 2023) in the order of PyTorch's ScheduleLoopedBFS: all
+// microbatches through chunk 0, then chunk 1, and so on; then backward through the chunks, the
+// microbatches from last to first. Peak: vm on every rank.
 #include "schedules/order.h"
+#include "schedules/schedule.h"
 #include "schedules/shape.h"
 
 namespace pipeledger {
+namespace {
 
-std::vector<Problem> check_looped_bfs(const ScheduleShape& shape) {
+constexpr std::string_view kName = "looped-bfs";
+
+std::vector<Problem> check(const ScheduleShape& shape) {
   std::vector<Problem> problems = check_counts(shape);
-  check_no_groups(shape, "looped-bfs", problems);
+  check_no_groups(shape, kName, problems);
   return problems;
 }
 
-Schedule looped_bfs(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("looped-bfs", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   for (Rank rank{0}; rank.value < shape.num_ranks; ++rank.value) {
     // Forwards by chunk, then by microbatch; the backwards are their mirror image.
     std::vector<Op>& ops = schedule.ops[rank.index()];
@@ -23,6 +29,15 @@ Schedule looped_bfs(const ScheduleShape& shape) {
     }
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry looped_bfs() {
+  return {.name = kName,
+          .summary = "all microbatches through a chunk, then the next; vm in flight",
+          .check = check,
+          .make = make};
 }
 
 }  // namespace pipeledger

@@ -26,6 +26,14 @@ std::vector<Op> grouped(const ScheduleShape& shape, int group, Rank rank, OpKind
 
 }  // namespace
 
+int num_equal_groups(std::int64_t num_microbatches, int num_ranks) {
+  return static_cast<int>(std::max<std::int64_t>(1, num_microbatches / num_ranks));
+}
+
+bool are_equal_groups(std::int64_t num_microbatches, int num_ranks) {
+  return num_microbatches % num_equal_groups(num_microbatches, num_ranks) == 0;
+}
+
 std::vector<Op> grouped_forwards(const ScheduleShape& shape, int group, Rank rank) {
   return grouped(shape, group, rank, OpKind::F, [](int pass) { return pass; });
 }

@@ -8,7 +8,6 @@
 
 #include "base/ids.h"
 #include "base/problem.h"
-#include "spec/scenario.h"
 
 namespace pipeledger {
 
@@ -46,8 +45,12 @@ inline constexpr std::int64_t kMaxOps = std::int64_t{1} << 24;
 /// slices fit 64.
 inline constexpr int kMaxSlices = 1 << 12;
 
+struct ScheduleEntry;
+
 struct Schedule {
   std::string name;
+  /// The schedule of the registry whose orders these are; null: none's, as a file's own may be.
+  const ScheduleEntry* registered = nullptr;
   int num_ranks = 0;
   int num_chunks = 1;  // stages a rank holds; bidirectional: 2, its stage down and its stage up
   int num_microbatches = 0;
@@ -97,62 +100,67 @@ struct ScheduleShape {
   int microbatch_group_size_per_vp_stage = 0;  // 0: num_ranks, Megatron's default
   ScheduleCosts costs{};                       // automatic schedules only
   int num_slices = 1;                          // of a microbatch's sequence; seq1f1b only
+  std::int64_t samples_per_microbatch = 1;     // of all replicas; legal numbers are told in samples
 
   int group_size() const {
     return microbatch_group_size_per_vp_stage == 0 ? num_ranks : microbatch_group_size_per_vp_stage;
   }
 };
 
-/// Throws InputError when the step has more than kMaxOps microbatches.
-ScheduleShape schedule_shape(const Scenario& scenario);
+/// Ops of a stage and microbatch.
+enum class Backward { whole = 2, split = 3 };
+
+/// In which calls Megatron-LM runs an order (sim/megatron_program.cc): none at all, those of its
+/// 1F1B, those of its interleaved schedule, or blocking ones op by op.
+enum class MegatronCalls : std::uint8_t { none, one_f_one_b, interleaved, blocking };
+
+/// When Megatron-LM takes a schedule by itself: with one chunk a rank, with more, or with
+/// overlap_moe_expert_parallel_comm.
+enum class MegatronChoice : std::uint8_t { never, one_chunk, virtual_stages, expert_overlap };
+
+/// What is known of a schedule's orders before any is made. tests/schedules hold every entry to it.
+struct ScheduleTraits {
+  Placement placement = Placement::loop;
+  bool splits_backward = false;       // some of its orders have I and W in place of B
+  bool overlaps_pairs = false;        // some have a forward and a backward that are one pair
+  bool takes_slices = false;          // of a microbatch's sequence
+  bool plans_from_costs = false;      // otherwise the order depends on counts alone
+  bool needs_virtual_stages = false;  // with one chunk a rank it is not itself
+  MegatronCalls megatron_calls = MegatronCalls::none;
+  MegatronChoice megatron_choice = MegatronChoice::never;
+};
 
 /// The registry: every schedule by name, with what it is in one line.
 struct ScheduleEntry {
   std::string_view name;
   std::string_view summary;
   /// What is wrong with a shape for this schedule; empty: nothing. Fields are paths of a scenario.
-  std::vector<Problem> (*check)(const ScheduleShape&);
-  /// Requires a shape that check finds nothing wrong with.
-  Schedule (*make)(const ScheduleShape&);
-  bool plans_from_costs = false;  // otherwise the order depends on counts alone
+  std::vector<Problem> (*check)(const ScheduleShape&) = nullptr;
+  /// What is wrong between microbatches, groups and ranks, with the nearest legal numbers. Requires
+  /// a shape that check finds nothing wrong with. Null: any number of microbatches goes.
+  std::vector<Problem> (*check_microbatches)(const ScheduleShape&) = nullptr;
+  /// Requires a shape that neither finds anything wrong with.
+  Schedule (*make)(const ScheduleShape&) = nullptr;
+  ScheduleTraits traits{};
 };
+
+/// In the order of schedules/CMakeLists.txt, whose list it is made from.
 const std::vector<ScheduleEntry>& schedule_registry();
 
 /// Throws InputError for an unknown name (with its nearest).
 const ScheduleEntry& find_schedule(std::string_view name);
 
+/// What Megatron-LM takes by itself. Requires a choice other than never.
+const ScheduleEntry& megatron_schedule(MegatronChoice choice);
+
 /// Throws InputError for an unknown name (with its nearest), an illegal shape, or costs given to a
 /// schedule that is not planned from them.
 Schedule make_schedule(std::string_view name, const ScheduleShape& shape);
 
-/// The scenario's own: by name, or from sim.schedule_file. Throws InputError for what either finds
-/// wrong, and for a file whose ranks, stages, microbatches or slices are not the scenario's.
-Schedule make_schedule(const Scenario& scenario);
-
-/// GPipe (Huang et al. 2019): every forward, then every backward, in the order of the forwards.
-/// Peak in flight: m on every rank.
-std::vector<Problem> check_gpipe(const ScheduleShape& shape);
-Schedule gpipe(const ScheduleShape& shape);
-int num_warmup_gpipe(const ScheduleShape& shape, Rank rank);
-
-/// One-forward-one-backward with a flush (Narayanan et al. 2021), one stage a rank.
-///
-/// Rank r of p runs min(p - 1 - r, m) warmup forwards, then alternates forward and backward, then
-/// drains. At most min(p - r, m) microbatches are in flight on rank r.
-std::vector<Problem> check_one_f_one_b(const ScheduleShape& shape);
-Schedule one_f_one_b(const ScheduleShape& shape);
-int num_warmup_one_f_one_b(const ScheduleShape& shape, Rank rank);
-
-/// Megatron's interleaved schedule: v chunks a rank, loop placement, microbatches in groups of g.
-///
-/// A group passes chunk 0, then chunk 1, ...; backwards take the chunks in reverse. Rank r of p
-/// runs min((v - 1)g + 2(p - 1 - r), vm) warmup forwards, then alternates, then drains; one pair
-/// more than that is in flight at the peak, but never more than vm.
-///
-/// Legal: p >= 2, p <= g <= m, and a last group of at least p microbatches.
-std::vector<Problem> check_interleaved(const ScheduleShape& shape);
-Schedule interleaved(const ScheduleShape& shape);
-int num_warmup_interleaved(const ScheduleShape& shape, Rank rank);
+/// The schedule of the registry whose orders these are, for its shape; null when there is none.
+/// Where several have the same orders, as with one microbatch, one that Megatron-LM takes by itself
+/// comes first, then the registry's order. Those planned from costs are left out.
+const ScheduleEntry* recognise(const Schedule& schedule, const ScheduleShape& shape);
 
 /// "0F0": stage, kind, microbatch; ".1" follows for a slice other than the first.
 std::string to_text(const Op& op);

@@ -1,18 +1,24 @@
+// Seq1F1B (Sun et al. 2024): 1F1B over slices of each microbatch's sequence, q = num_slices of
+// them, backward from the last; warmup min(p - 2 - r + q, mq). Peak: min(p - 1 - r + q, mq)
+// slices.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/text.h"
-#include "schedules/generators.h"
 #include "schedules/order.h"
+#include "schedules/schedule.h"
 #include "schedules/shape.h"
 
 namespace pipeledger {
+namespace {
 
-std::vector<Problem> check_seq1f1b(const ScheduleShape& shape) {
+constexpr std::string_view kName = "seq1f1b";
+
+std::vector<Problem> check(const ScheduleShape& shape) {
   ScheduleShape whole = shape;
   whole.num_slices = 1;
-  std::vector<Problem> problems = check_one_chunk(whole, "seq1f1b");
+  std::vector<Problem> problems = check_one_chunk(whole, kName);
   if (shape.num_slices < 1 || shape.num_slices > kMaxSlices) {
     problems.push_back({kSlicesField, fmt::format("{} slices of a sequence; take 1 to {}",
                                                   shape.num_slices, kMaxSlices)});
@@ -26,8 +32,8 @@ std::vector<Problem> check_seq1f1b(const ScheduleShape& shape) {
                                      with_commas(shape.num_ranks), with_commas(kMaxOps), most)}};
 }
 
-Schedule seq1f1b(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("seq1f1b", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   const int q = schedule.num_slices = shape.num_slices;
   for (Rank rank{0}; rank.value < shape.num_ranks; ++rank.value) {
     std::vector<Op> forwards;
@@ -44,6 +50,16 @@ Schedule seq1f1b(const ScheduleShape& shape) {
     schedule.ops[rank.index()] = one_forward_one_backward(forwards, backwards, num_warmup);
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry seq1f1b() {
+  return {.name = kName,
+          .summary = "1f1b over slices of the sequence; p - 1 - r + q slices in flight",
+          .check = check,
+          .make = make,
+          .traits = {.takes_slices = true}};
 }
 
 }  // namespace pipeledger

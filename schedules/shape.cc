@@ -5,26 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/nearest_legal.h"
 #include "base/text.h"
 
 namespace pipeledger {
-
-ScheduleShape schedule_shape(const Scenario& scenario) {
-  const std::int64_t num_microbatches = scenario.train.num_microbatches;
-  if (num_microbatches > kMaxOps) {
-    throw InputError(
-        {{.field = kMicrobatchesField,
-          .message = fmt::format("{} microbatches are more than the {} ops a schedule "
-                                 "may hold; take a smaller global batch",
-                                 with_commas(num_microbatches), with_commas(kMaxOps))}});
-  }
-  const Parallel& parallel = scenario.parallel;
-  return {.num_ranks = parallel.pipeline_model_parallel_size,
-          .num_chunks = parallel.virtual_pipeline_model_parallel_size,
-          .num_microbatches = static_cast<int>(num_microbatches),
-          .microbatch_group_size_per_vp_stage = parallel.microbatch_group_size_per_vp_stage,
-          .num_slices = scenario.sim.num_seq_splits};
-}
 
 std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward) {
   std::vector<Problem> problems;
@@ -119,6 +103,14 @@ void check_no_groups(const ScheduleShape& shape, std::string_view name,
   problems.push_back({kGroupField, fmt::format("{} has no meaning for {}, which has no groups; "
                                                "leave it out, or take the schedule interleaved",
                                                shape.group_size(), name)});
+}
+
+std::string nearest_legal_batches(const ScheduleShape& shape,
+                                  const std::function<bool(std::int64_t)>& is_legal) {
+  const std::int64_t limit = std::int64_t{shape.num_microbatches} +
+                             2 * std::int64_t{std::max(shape.group_size(), shape.num_ranks)};
+  return "nearest legal: " +
+         nearest_legal(shape.num_microbatches, limit, is_legal, shape.samples_per_microbatch);
 }
 
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape) {

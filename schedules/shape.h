@@ -1,6 +1,9 @@
 // What every generator checks of its shape, and the words it says it in.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/problem.h"
@@ -18,9 +21,6 @@ inline constexpr const char* kSlicesField = "sim.num_seq_splits";
 /// Where an automatic schedule's costs come from.
 inline constexpr const char* kCostsField = "sim.schedule_costs";
 inline constexpr const char* kMemoryLimitField = "sim.schedule_costs.memory_limit";
-
-/// Ops of a stage and microbatch.
-enum class Backward { whole = 2, split = 3 };
 
 /// Counts that are not positive, and schedules of more than kMaxOps ops.
 std::vector<Problem> check_counts(const ScheduleShape& shape, Backward backward = Backward::whole);
@@ -40,6 +40,11 @@ std::vector<Problem> check_costs(const ScheduleShape& shape, int least);
 /// Adds a group size that has no meaning for `name`.
 void check_no_groups(const ScheduleShape& shape, std::string_view name,
                      std::vector<Problem>& problems);
+
+/// Numbers of microbatches on either side of the shape's that are legal, as the batches that a user
+/// writes: "nearest legal: 4, 8".
+std::string nearest_legal_batches(const ScheduleShape& shape,
+                                  const std::function<bool(std::int64_t)>& is_legal);
 
 /// A schedule of that shape with no ops yet.
 Schedule empty_schedule(std::string_view name, const ScheduleShape& shape);

@@ -1,3 +1,5 @@
+// 1F1B on the V placement, backward whole (zero-bubble repository, v1f1b.py): a building block of
+// six columns a microbatch, whose ops move as far forward as no peak rises.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -5,10 +7,11 @@
 #include "schedules/legs.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::string_view kName = "v-1f1b";
 
 constexpr int kPeriod = 6;  // columns of a microbatch on a rank: two forwards, two whole backwards
 
@@ -82,7 +85,7 @@ class Layout {
   }
 
   Schedule take_schedule(const ScheduleShape& shape) && {
-    Schedule schedule = empty_schedule("v-1f1b", shape);
+    Schedule schedule = empty_schedule(kName, shape);
     schedule.placement = Placement::v;
     for (int rank = 0; rank < num_ranks_; ++rank) {
       std::vector<Op>& ops = schedule.ops[Rank{rank}.index()];
@@ -169,16 +172,24 @@ class Layout {
   int limit_ = 0;         // the highest number held on any rank
 };
 
-}  // namespace
-
-std::vector<Problem> check_v_1f1b(const ScheduleShape& shape) {
-  return check_v(shape, "v-1f1b", Backward::whole);
+std::vector<Problem> check(const ScheduleShape& shape) {
+  return check_v(shape, kName, Backward::whole);
 }
 
-Schedule v_1f1b(const ScheduleShape& shape) {
+Schedule make(const ScheduleShape& shape) {
   Layout layout(shape);
   layout.move_ops_forward();
   return std::move(layout).take_schedule(shape);
+}
+
+}  // namespace
+
+ScheduleEntry v_1f1b() {
+  return {.name = kName,
+          .summary = "1f1b folded back over 2 chunks, backward whole; 2/3 of its memory",
+          .check = check,
+          .make = make,
+          .traits = {.placement = Placement::v}};
 }
 
 }  // namespace pipeledger

@@ -1,3 +1,7 @@
+// The schedule of shortest span among those of all building blocks whose legs move evenly from
+// rank to rank, for a limit of the costs' activations a rank, 2p unless given (zero-bubble
+// repository, v_auto_schedule.py): trades memory for bubble between v-min and zbv.
+// Legal: p >= 2, a limit of 2*floor((p + 4)/3) activations at least.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +16,11 @@
 #include "schedules/legs.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::string_view kName = "v-auto";
 
 /// Puts each weight gradient into the first column of the period that is free behind its input.
 void add_weights(Block& block) {
@@ -109,10 +114,8 @@ std::optional<Rows> best_rows(const ScheduleShape& shape, int limit) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::vector<Problem> check_v_auto(const ScheduleShape& shape) {
-  std::vector<Problem> problems = check_v(shape, "v-auto");
+std::vector<Problem> check(const ScheduleShape& shape) {
+  std::vector<Problem> problems = check_v(shape, kName);
   if (!problems.empty()) return problems;
   if (shape.num_ranks < 2) {
     return {{kRanksField, "1 rank has no way down and up; take at least 2 ranks"}};
@@ -120,14 +123,14 @@ std::vector<Problem> check_v_auto(const ScheduleShape& shape) {
   return check_costs(shape, 2 * ((shape.num_ranks + 4) / 3));
 }
 
-Schedule v_auto(const ScheduleShape& shape) {
+Schedule make(const ScheduleShape& shape) {
   const int p = shape.num_ranks;
   const double given = shape.costs.memory_limit / shape.costs.activation;
   const int limit = given > 0 ? static_cast<int>(std::min<double>(given, 2 * p)) : 2 * p;
   std::optional<Rows> rows = best_rows(shape, limit);
   PIPELEDGER_CHECK(rows, "no block of {} ranks holds {} or less", p, limit);
 
-  Schedule schedule = empty_schedule("v-auto", shape);
+  Schedule schedule = empty_schedule(kName, shape);
   schedule.placement = Placement::v;
   for (int rank = 0; rank < p; ++rank) {
     std::vector<Op>& ops = schedule.ops[Rank{rank}.index()];
@@ -140,6 +143,16 @@ Schedule v_auto(const ScheduleShape& shape) {
     schedule.num_warmup.push_back(num_leading_forwards(ops));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry v_auto() {
+  return {.name = kName,
+          .summary = "folded back; the shortest of many within costs.memory_limit",
+          .check = check,
+          .make = make,
+          .traits = {.placement = Placement::v, .splits_backward = true, .plans_from_costs = true}};
 }
 
 }  // namespace pipeledger

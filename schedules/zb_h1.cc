@@ -1,11 +1,19 @@
+// ZB-H1 as the zero-bubble authors patched it into Megatron (branch zb-h1-quick-start): 1F1B in
+// which rank r's weight gradients lag r microbatches behind.
+//
+// Only the first r backwards, the last steady one and those of the cooldown are split; where a W
+// would follow its I at once, the backward stays whole. Each rank holds min(m, p) microbatches
+// until W, min(m, p - r) until I.
 #include <algorithm>
 
+#include "schedules/order.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::string_view kName = "zb-h1";
 
 std::vector<Op> rank_ops(const ScheduleShape& shape, Rank rank) {
   std::vector<Op> ops;
@@ -55,19 +63,27 @@ std::vector<Op> rank_ops(const ScheduleShape& shape, Rank rank) {
   return ops;
 }
 
-}  // namespace
-
-std::vector<Problem> check_zb_h1(const ScheduleShape& shape) {
-  return check_one_chunk(shape, "zb-h1", Backward::split);
+std::vector<Problem> check(const ScheduleShape& shape) {
+  return check_one_chunk(shape, kName, Backward::split);
 }
 
-Schedule zb_h1(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("zb-h1", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     schedule.num_warmup.push_back(num_warmup_one_f_one_b(shape, {rank}));
     schedule.ops[Rank{rank}.index()] = rank_ops(shape, {rank});
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry zb_h1() {
+  return {.name = kName,
+          .summary = "1f1b with late weight gradients; a third of its bubble, p in flight",
+          .check = check,
+          .make = make,
+          .traits = {.splits_backward = true}};
 }
 
 }  // namespace pipeledger

@@ -1,11 +1,15 @@
+// ZB-H2 (Qi et al. 2023), for which no code was published: 2(p - 1 - r) warmup forwards, so that
+// no rank waits for its first I, and weight gradients that lag 2r microbatches behind.
+// Rank r holds min(m, 2(p - r) - 1) microbatches until I, and min(m, 2p - 1) until W.
 #include <algorithm>
 
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::string_view kName = "zb-h2";
 
 int num_warmup(const ScheduleShape& shape, Rank rank) {
   return std::min(2 * (shape.num_ranks - 1 - rank.value), shape.num_microbatches);
@@ -42,19 +46,27 @@ std::vector<Op> rank_ops(const ScheduleShape& shape, Rank rank) {
   return ops;
 }
 
-}  // namespace
-
-std::vector<Problem> check_zb_h2(const ScheduleShape& shape) {
-  return check_one_chunk(shape, "zb-h2", Backward::split);
+std::vector<Problem> check(const ScheduleShape& shape) {
+  return check_one_chunk(shape, kName, Backward::split);
 }
 
-Schedule zb_h2(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("zb-h2", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   for (int rank = 0; rank < shape.num_ranks; ++rank) {
     schedule.num_warmup.push_back(num_warmup(shape, {rank}));
     schedule.ops[Rank{rank}.index()] = rank_ops(shape, {rank});
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry zb_h2() {
+  return {.name = kName,
+          .summary = "and twice the warmup; no bubble in a rank's span, 2p - 1 in flight",
+          .check = check,
+          .make = make,
+          .traits = {.splits_backward = true}};
 }
 
 }  // namespace pipeledger

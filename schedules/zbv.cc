@@ -1,13 +1,16 @@
+// ZBV by hand, PyTorch's ZBVZeroBubble: V placement, two chunks a rank; with equal times no rank
+// is ever idle between its first and last op once m >= 2p - 1. Each rank holds 2p pairs.
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::string_view kName = "zbv";
 
 /// A rank's order for at least 2p - 1 microbatches; what a smaller step does not have is left out.
 class RankOrder {
@@ -75,18 +78,26 @@ std::vector<Op> rank_ops(const Schedule& schedule, Rank rank) {
   return std::move(order).take();
 }
 
-}  // namespace
+std::vector<Problem> check(const ScheduleShape& shape) { return check_v(shape, kName); }
 
-std::vector<Problem> check_zbv(const ScheduleShape& shape) { return check_v(shape, "zbv"); }
-
-Schedule zbv(const ScheduleShape& shape) {
-  Schedule schedule = empty_schedule("zbv", shape);
+Schedule make(const ScheduleShape& shape) {
+  Schedule schedule = empty_schedule(kName, shape);
   schedule.placement = Placement::v;
   for (Rank rank{0}; rank.value < shape.num_ranks; ++rank.value) {
     schedule.ops[rank.index()] = rank_ops(schedule, rank);
     schedule.num_warmup.push_back(num_leading_forwards(schedule.ops[rank.index()]));
   }
   return schedule;
+}
+
+}  // namespace
+
+ScheduleEntry zbv() {
+  return {.name = kName,
+          .summary = "PyTorch's ZBV, folded back over 2 chunks; p in flight, no bubble",
+          .check = check,
+          .make = make,
+          .traits = {.placement = Placement::v, .splits_backward = true}};
 }
 
 }  // namespace pipeledger

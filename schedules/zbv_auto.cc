@@ -1,3 +1,4 @@
+// ZBV as the zero-bubble repository plans it from costs (zbv.py); limit 2p pairs unless given.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,10 +11,11 @@
 #include "schedules/legs.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
-#include "schedules/zero_bubble.h"
 
 namespace pipeledger {
 namespace {
+
+constexpr std::string_view kName = "zbv-auto";
 
 /// What the greedy rule leaves open: whether a weight gradient may delay a forward, or the input
 /// gradient of chunk 1.
@@ -46,7 +48,7 @@ class Run {
         num_microbatches_(shape.num_microbatches),
         spare_(spare),
         ranks_(Rank{shape.num_ranks}.index()),
-        schedule_(empty_schedule("zbv-auto", shape)) {
+        schedule_(empty_schedule(kName, shape)) {
     schedule_.placement = Placement::v;
     first_microbatch();
     fill_upper_ranks();
@@ -246,15 +248,13 @@ Run best_run(const ScheduleShape& shape, double memory_limit, const Settings& se
   }
 }
 
-}  // namespace
-
-std::vector<Problem> check_zbv_auto(const ScheduleShape& shape) {
-  std::vector<Problem> problems = check_v(shape, "zbv-auto");
+std::vector<Problem> check(const ScheduleShape& shape) {
+  std::vector<Problem> problems = check_v(shape, kName);
   if (!problems.empty()) return problems;
   return check_costs(shape, 2 * shape.num_ranks);
 }
 
-Schedule zbv_auto(const ScheduleShape& shape) {
+Schedule make(const ScheduleShape& shape) {
   const double given = shape.costs.memory_limit;
   const double limit = given > 0 ? given : 2 * shape.num_ranks * shape.costs.activation;
   std::optional<Run> best;
@@ -265,6 +265,16 @@ Schedule zbv_auto(const ScheduleShape& shape) {
     }
   }
   return std::move(*best).take_schedule();
+}
+
+}  // namespace
+
+ScheduleEntry zbv_auto() {
+  return {.name = kName,
+          .summary = "ZBV planned from costs (zero-bubble repository)",
+          .check = check,
+          .make = make,
+          .traits = {.placement = Placement::v, .splits_backward = true, .plans_from_costs = true}};
 }
 
 }  // namespace pipeledger

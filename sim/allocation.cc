@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "sim/executor.h"
 #include "sim/simulate.h"
+#include "spec/scenario_schedule.h"
 #include "topology/ranks.h"
 
 namespace pipeledger {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "schedules/peak_bytes.h"
-#include "schedules/schedule.h"
+#include "spec/scenario_schedule.h"
 
 namespace pipeledger {
 

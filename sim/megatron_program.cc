@@ -220,7 +220,7 @@ class InterleavedProgram {
   }
 
  private:
-  bool has_pairs() const { return schedule_.name == "combined-1f1b"; }
+  bool has_pairs() const { return schedule_.registered->traits.overlaps_pairs; }
   bool first_rank() const { return rank_.value == 0; }
   bool last_rank() const { return rank_.value + 1 == schedule_.num_ranks; }
   const Op& forward_op(int k) const { return forwards_[static_cast<std::size_t>(k)]; }
@@ -506,6 +506,26 @@ class InterleavedProgram {
   std::optional<Message> last_received_;
 };
 
+Program program_of(const Schedule& schedule, Rank rank, int group_size,
+                   const MegatronOptions& options) {
+  const bool is_alone = schedule.num_ranks == 1;
+  const ScheduleTraits traits = schedule.registered ? schedule.registered->traits : ScheduleTraits{};
+  switch (traits.megatron_calls) {
+    case MegatronCalls::one_f_one_b:
+      return is_alone ? without_pipeline(schedule)
+                      : OneFOneBProgram(schedule, rank, options).write();
+    case MegatronCalls::interleaved:
+      return is_alone && traits.overlaps_pairs
+                 ? combined_without_pipeline(schedule)
+                 : InterleavedProgram(schedule, rank, group_size, options).write();
+    case MegatronCalls::blocking: return gpipe_program(schedule, rank, options);
+    case MegatronCalls::none: break;
+  }
+  throw InputError(
+      {{.field = "sim.runtime",
+        .message = "megatron does not run the schedule " + schedule.name + "; use runtime ideal"}});
+}
+
 }  // namespace
 
 std::vector<Program> megatron_programs(const Schedule& schedule,
@@ -515,22 +535,7 @@ std::vector<Program> megatron_programs(const Schedule& schedule,
   const int group_size = microbatch_group_size_per_vp_stage > 0 ? microbatch_group_size_per_vp_stage
                                                                 : schedule.num_ranks;
   for (int r = 0; r < schedule.num_ranks; ++r) {
-    const Rank rank{r};
-    if (schedule.name == "1f1b") {
-      programs.push_back(schedule.num_ranks == 1
-                             ? without_pipeline(schedule)
-                             : OneFOneBProgram(schedule, rank, options).write());
-    } else if (schedule.name == "combined-1f1b" && schedule.num_ranks == 1) {
-      programs.push_back(combined_without_pipeline(schedule));
-    } else if (schedule.name == "interleaved" || schedule.name == "combined-1f1b") {
-      programs.push_back(InterleavedProgram(schedule, rank, group_size, options).write());
-    } else if (schedule.name == "gpipe") {
-      programs.push_back(gpipe_program(schedule, rank, options));
-    } else {
-      throw InputError({{.field = "sim.runtime",
-                         .message = "megatron does not run the schedule " + schedule.name +
-                                    "; use runtime ideal"}});
-    }
+    programs.push_back(program_of(schedule, Rank{r}, group_size, options));
   }
   return programs;
 }

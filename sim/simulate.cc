@@ -13,13 +13,13 @@
 #include "ledger/conventions/conventions.h"
 #include "ledger/ledger.h"
 #include "ledger/state/framework_buffers.h"
-#include "schedules/schedule.h"
 #include "sim/allocation.h"
 #include "sim/deferred.h"
 #include "sim/recorder.h"
 #include "sim/stage_profile.h"
 #include "sim/synchronisation.h"
 #include "spec/names.h"
+#include "spec/scenario_schedule.h"
 
 namespace pipeledger {
 namespace {

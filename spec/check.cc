@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "spec/check_rules.h"
 #include "spec/fields.h"
-#include "spec/nearest_legal.h"
+#include "base/nearest_legal.h"
 #include "spec/resolve.h"
 
 namespace pipeledger {
@@ -200,7 +200,7 @@ void check_layer_split(const Scenario& scenario, Findings& findings) {
   }
 }
 
-// ---- batch and schedule ----
+// ---- batch and chunks ----
 
 /// num_microbatches is what divides the batch; false when it does not.
 bool check_batch(const Scenario& scenario, Findings& findings) {
@@ -217,52 +217,6 @@ bool check_batch(const Scenario& scenario, Findings& findings) {
   return false;
 }
 
-/// Megatron's interleaved orders: with or without pairs.
-bool is_interleaved(const Scenario& scenario) {
-  return scenario.parallel.virtual_pipeline_model_parallel_size > 1 &&
-         (scenario.sim.schedule == "interleaved" || scenario.sim.schedule == "combined-1f1b");
-}
-
-/// Global batches that the interleaved schedule can run, on either side of the scenario's.
-std::string nearest_interleaved_batch(const Scenario& scenario) {
-  const std::int64_t p = scenario.parallel.pipeline_model_parallel_size;
-  const std::int64_t group = scenario.parallel.microbatch_group_size_per_vp_stage;
-  const std::int64_t step = scenario.train.micro_batch_size * scenario.parallel.data_parallel_size;
-  const std::int64_t limit = scenario.train.num_microbatches + 2 * group;
-  return nearest_legal(scenario.train.global_batch_size, limit * step, [&](std::int64_t batch) {
-    return batch % step == 0 && is_legal_interleaving(batch / step, p, group);
-  });
-}
-
-void check_interleaved_microbatches(const Scenario& scenario, Findings& findings) {
-  const std::int64_t p = scenario.parallel.pipeline_model_parallel_size;
-  const std::int64_t group = scenario.parallel.microbatch_group_size_per_vp_stage;
-  const std::int64_t m = scenario.train.num_microbatches;
-  if (group < p)
-    return findings.add(kGroupSize,
-                        fmt::format("{} is smaller than pipeline_model_parallel_size {}", group, p),
-                        {kPipelineSize});
-  if (is_legal_interleaving(m, p, group)) return;
-  const auto add = [&](const std::string& reason) {
-    findings.add(kGlobalBatch,
-                 fmt::format("{} as interleaving needs; nearest legal: {}", reason,
-                             nearest_interleaved_batch(scenario)),
-                 {kMicroBatch, kDataSize, kPipelineSize, kGroupSize, "cluster"});
-  };
-  if (group == p) {
-    add(fmt::format("{} microbatches are not a multiple of pipeline_model_parallel_size {},", m,
-                    p));
-  } else if (m < group) {
-    add(fmt::format("{} microbatches are fewer than microbatch_group_size_per_vp_stage {},", m,
-                    group));
-  } else {
-    add(
-        fmt::format("{} microbatches in groups of {} leave a last group of {}, not at least "
-                    "pipeline_model_parallel_size {},",
-                    m, group, m % group, p));
-  }
-}
-
 void check_virtual_pipeline(const Scenario& scenario, Findings& findings) {
   const Parallel& parallel = scenario.parallel;
   const int p = parallel.pipeline_model_parallel_size;
@@ -273,14 +227,7 @@ void check_virtual_pipeline(const Scenario& scenario, Findings& findings) {
   check_idle(!is_virtual, kGroupSize, "without virtual pipeline stages", findings, {field});
   if (!is_virtual) return;
   if (p == 1)
-    return findings.add(field, "virtual stages need pipeline_model_parallel_size of at least 2",
-                        {kPipelineSize});
-  const bool is_batched = scenario.sim.runtime == Runtime::megatron && is_interleaved(scenario) &&
-                          !scenario.sim.overlap_p2p_communication;
-  if (p == 2 && is_batched)
-    findings.add("sim.overlap_p2p_communication",
-                 "without it, virtual stages need pipeline_model_parallel_size of at least 3: with "
-                 "2, both directions join the same two ranks",
+    findings.add(field, "virtual stages need pipeline_model_parallel_size of at least 2",
                  {kPipelineSize});
 }
 
@@ -541,8 +488,7 @@ void check(const Scenario& scenario, Findings& findings) {
   check_layer_split(scenario, findings);
   check_virtual_pipeline(scenario, findings);
   const bool is_batch_whole = check_batch(scenario, findings);
-  if (is_batch_whole && is_interleaved(scenario))
-    check_interleaved_microbatches(scenario, findings);
+  check_schedule(scenario, is_batch_whole, findings);
   check_recompute(scenario, findings);
   check_precision(scenario.train, findings);
   check_data_parallel_options(scenario.train, findings);

@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
 #include "spec/check_rules.h"
-#include "spec/nearest_legal.h"
+#include "base/nearest_legal.h"
+#include "schedules/schedule.h"
 
 namespace pipeledger {
 namespace {
@@ -74,22 +75,24 @@ void check_expert_overlap(const Scenario& scenario, Findings& findings) {
   const Train& train = scenario.train;
   const Parallel& parallel = scenario.parallel;
   const std::string& schedule = scenario.sim.schedule;
+  const std::string_view overlapping = megatron_schedule(MegatronChoice::expert_overlap).name;
   const bool is_from_file = !scenario.sim.schedule_file.empty();
   check_idle(!train.overlap_moe_expert_parallel_comm, "train.delay_wgrad_compute",
              "without overlap_moe_expert_parallel_comm", findings);
   if (!train.overlap_moe_expert_parallel_comm) {
-    if (schedule == "combined-1f1b" && parallel.expert_model_parallel_size > 1)
+    if (schedule == overlapping && parallel.expert_model_parallel_size > 1)
       findings.add(kSchedule,
-                   "combined-1f1b overlaps the exchange between experts; write "
-                   "train.overlap_moe_expert_parallel_comm: true",
+                   fmt::format("{} overlaps the exchange between experts; write "
+                               "train.overlap_moe_expert_parallel_comm: true",
+                               overlapping),
                    {kSwitch});
     return;
   }
-  if (schedule != "combined-1f1b")
+  if (schedule != overlapping)
     findings.add(is_from_file ? "sim.schedule_file" : kSchedule,
                  fmt::format("{} is not the schedule of overlap_moe_expert_parallel_comm; write "
-                             "sim.schedule: auto, which takes combined-1f1b, or remove the switch",
-                             is_from_file ? "a file's" : schedule),
+                             "sim.schedule: auto, which takes {}, or remove the switch",
+                             is_from_file ? "a file's" : schedule, overlapping),
                  {kSwitch});
   if (parallel.expert_model_parallel_size == 1)
     findings.add(kSwitch, "needs expert_model_parallel_size of at least 2", {kExpertSize});

@@ -10,6 +10,8 @@
 
 namespace pipeledger {
 
+struct ScheduleEntry;
+
 inline constexpr const char* kTensorSize = "parallel.tensor_model_parallel_size";
 inline constexpr const char* kPipelineSize = "parallel.pipeline_model_parallel_size";
 inline constexpr const char* kVirtualSize = "parallel.virtual_pipeline_model_parallel_size";
@@ -33,6 +35,10 @@ void check_idle(bool is_idle, const std::string& field, std::string_view why, Fi
 
 /// Experts, latent attention, context parallelism: what the model and its cut need of each other.
 void check_model_features(const Scenario& scenario, Findings& findings);
+/// What the schedule needs of the scenario; `is_batch_whole`: there is a number of microbatches.
+void check_schedule(const Scenario& scenario, bool is_batch_whole, Findings& findings);
+/// The part of it that a schedule read from a file needs too, once it is recognised.
+void check_exchanges(const Scenario& scenario, const ScheduleEntry& schedule, Findings& findings);
 /// Hybrid models, Mamba-2, gated delta net, attention in chunks and with sinks.
 void check_mixers(const Scenario& scenario, Findings& findings);
 /// FP8, optimizers, sharding, recompute modules, offload, loss.

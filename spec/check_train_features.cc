@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "spec/check_rules.h"
-#include "spec/nearest_legal.h"
+#include "base/nearest_legal.h"
 
 namespace pipeledger {
 namespace {

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <set>
 
+#include "base/registry.h"
 #include "base/text.h"
+#include "schedules/schedule.h"
 #include "spec/copy_fields.h"
 #include "spec/megatron_release.h"
-#include "spec/nearest_legal.h"
+#include "base/nearest_legal.h"
 #include "spec/pipeline_layout.h"
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
@@ -243,16 +245,21 @@ std::optional<LayerTimes> resolve_times(bool is_given, const proto::LayerTimes& 
                     from_ms(weight_ms)};
 }
 
-/// Those that its runtime plays; the others have PyTorch's.
-bool megatron_has(std::string_view schedule) {
-  return schedule == "1f1b" || schedule == "interleaved" || schedule == "gpipe" ||
-         schedule == "combined-1f1b";
+/// Megatron's own choice.
+std::string_view auto_schedule(const Scenario& scenario) {
+  return megatron_schedule(scenario.train.overlap_moe_expert_parallel_comm
+                               ? MegatronChoice::expert_overlap
+                           : scenario.parallel.virtual_pipeline_model_parallel_size > 1
+                               ? MegatronChoice::virtual_stages
+                               : MegatronChoice::one_chunk)
+      .name;
 }
 
-/// Megatron's own choice.
-const char* auto_schedule(const Scenario& scenario) {
-  if (scenario.train.overlap_moe_expert_parallel_comm) return "combined-1f1b";
-  return scenario.parallel.virtual_pipeline_model_parallel_size > 1 ? "interleaved" : "1f1b";
+/// Megatron's where it has calls for the schedule; the others have PyTorch's.
+Runtime own_runtime(std::string_view schedule) {
+  const ScheduleEntry* entry = find_named(schedule_registry(), schedule);
+  const bool is_megatrons = entry && entry->traits.megatron_calls != MegatronCalls::none;
+  return is_megatrons ? Runtime::megatron : Runtime::torch;
 }
 
 /// The order by name, or the path of the file that holds it.
@@ -283,9 +290,8 @@ Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
   Sim sim;
   copy_fields(written, sim);
   resolve_schedule(written, scenario, folder, sim, findings);
-  sim.runtime = written.has_runtime()        ? static_cast<Runtime>(written.runtime())
-                : megatron_has(sim.schedule) ? Runtime::megatron
-                                             : Runtime::torch;
+  sim.runtime = written.has_runtime() ? static_cast<Runtime>(written.runtime())
+                                      : own_runtime(sim.schedule);
   const auto release = parse_megatron_release(written.megatron_release());
   if (!release)
     findings.add("sim.megatron_release",

@@ -20,15 +20,8 @@ Scenario resolve(const proto::Scenario& written, const std::filesystem::path& fo
                  const SectionReader& read_hf_config, Findings& findings);
 
 /// Adds a problem for every rule the scenario breaks: what Megatron asserts (validate_args,
-/// TransformerConfig, the interleaved schedule), what it needs from its cluster, and options that
+/// TransformerConfig, the schedule), what it needs from its cluster, and options that
 /// would do nothing.
 void check(const Scenario& scenario, Findings& findings);
-
-/// Under the interleaved schedule, group size `group` and pipeline depth `p`, m microbatches are
-/// legal when m >= group and the last group is whole or holds at least p
-/// (Megatron-LM, forward_backward_pipelining_with_interleaving).
-constexpr bool is_legal_interleaving(std::int64_t m, std::int64_t p, std::int64_t group) {
-  return m >= group && (m % group == 0 || m % group >= p);
-}
 
 }  // namespace pipeledger

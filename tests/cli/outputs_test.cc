@@ -50,6 +50,54 @@ TEST(Outputs, AreTheSameBytesInEveryRun) {
   }
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+// Its own name is all that differs: one of as many letters, so that every byte stays in its place.
+TEST(Outputs, OfAWrittenScheduleAreThoseOfItsName) {
+  const std::string tiny = "examples/tiny.json", vpp = "examples/llama3-70b-vpp.yaml";
+  for (const auto& [scenario, name] :
+       {std::pair(tiny, "1f1b"), std::pair(tiny, "gpipe"), std::pair(vpp, "interleaved")}) {
+    SCOPED_TRACE(name);
+    Workplace here;
+    const std::string file = "z" + std::string(name).substr(1);
+    const std::string run = "pipeledger run " + scenario + " --set sim.runtime=megatron";
+    const std::string by_name = " --set sim.schedule=" + std::string(name);
+    ASSERT_EQ(
+        here.run("pipeledger schedule " + scenario + by_name + " --format text > " + file).status,
+        0);
+    const Outcome named = here.run(run + by_name + " -o named");
+    const Outcome written =
+        here.run(run + " --set sim.schedule=auto --set sim.schedule_file=\"$PWD\"/" + file +
+                 " -o written && gunzip written/trace.json.gz named/trace.json.gz");
+    ASSERT_EQ(named.status, 0) << named.err;
+    ASSERT_EQ(written.status, 0) << written.err;
+    EXPECT_EQ(named.out, replaced(written.out, file, name));
+    for (const std::string output :
+         {"memory.csv", "step.pb", "step.svg", "summary.json", "trace.json"})
+      EXPECT_TRUE(here.read("named/" + output) ==
+                  replaced(here.read("written/" + output), file, name))
+          << output << " differs";
+  }
+}
+
+// A name alone makes no schedule.
+TEST(Outputs, AFileOfAnotherOrderIsNotWhatItIsCalled) {
+  Workplace here;
+  ASSERT_EQ(here.run("pipeledger schedule examples/tiny.json --set sim.schedule=zb-h1 --format "
+                     "text > 1f1b")
+                .status,
+            0);
+  const Outcome run = here.run(
+      "pipeledger run examples/tiny.json --set sim.schedule=auto --set "
+      "sim.schedule_file=\"$PWD\"/1f1b --set sim.runtime=megatron");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("megatron does not run the schedule 1f1b"));
+}
+
 TEST(Outputs, OfEveryOtherCommandAreTheSameBytesInEveryRun) {
   Workplace here;
   here.run("pipeledger run examples/tiny.json -o out");

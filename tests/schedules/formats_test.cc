@@ -122,7 +122,7 @@ TEST(TorchCsv, HasNoSlicesAndNoSecondCopy) {
 }
 
 TEST(VppSim, OneMicrobatchOnTwoRanks) {
-  EXPECT_EQ(to_vppsim(one_f_one_b({2, 1, 1})),
+  EXPECT_EQ(to_vppsim(make_schedule("1f1b", {2, 1, 1})),
             "{\n  \"0\": [\n"
             "    \"pp_0-mbs_0-model_chunk_0-task_type_forward\",\n"
             "    \"pp_0-mbs_0-model_chunk_0-task_type_backward\"\n"
@@ -134,7 +134,7 @@ TEST(VppSim, OneMicrobatchOnTwoRanks) {
 
 TEST(VppSim, ComesBackFromItsText) {
   for (const ScheduleShape& shape : {ScheduleShape{2, 2, 2}, {4, 3, 8}, {3, 2, 11, 4}}) {
-    const Schedule schedule = interleaved(shape);
+    const Schedule schedule = make_schedule("interleaved", shape);
     const Schedule read = read_schedule(to_vppsim(schedule));
     EXPECT_EQ(read.ops, schedule.ops);
     EXPECT_EQ(read.placement, Placement::loop);

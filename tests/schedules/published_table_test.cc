@@ -45,7 +45,7 @@ struct Row {
   std::string simulated(std::string_view name, int chunks = 1) const {
     const ScheduleEntry& entry = find_schedule(name);
     ScheduleShape shape{number("p"), chunks, number("m")};
-    if (entry.plans_from_costs) shape.costs = costs();
+    if (entry.traits.plans_from_costs) shape.costs = costs();
     const Schedule schedule = make_schedule(name, shape);
     const StepFigures figures = step_figures(schedule, play(schedule, times(chunks)));
     return fmt::format("{:.4f}", figures.span_bubble_fraction());

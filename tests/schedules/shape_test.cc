@@ -1,4 +1,5 @@
 // Wrong shapes, with the exact words a user reads.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -68,26 +69,32 @@ TEST(ScheduleShapes, MicrobatchesAreAMultipleOfTheRanks) {
             "train.global_batch_size: 6 microbatches are not a multiple of "
             "pipeline_model_parallel_size 4, as interleaving needs; nearest legal: 4, 8");
   EXPECT_EQ(said("interleaved", {4, 2, 3}),
-            "train.global_batch_size: 3 microbatches are fewer than pipeline_model_parallel_size "
-            "4, as interleaving needs; nearest legal: 4");
+            "train.global_batch_size: 3 microbatches are not a multiple of "
+            "pipeline_model_parallel_size 4, as interleaving needs; nearest legal: 4");
 }
 
 TEST(ScheduleShapes, AGroupIsBetweenTheRanksAndTheMicrobatches) {
   EXPECT_EQ(said("interleaved", {4, 2, 8, 3}),
-            "parallel.microbatch_group_size_per_vp_stage: 3 is less than "
+            "parallel.microbatch_group_size_per_vp_stage: 3 is smaller than "
             "pipeline_model_parallel_size 4; nearest legal: 4");
-  EXPECT_EQ(said("interleaved", {4, 2, 2, 3}),
-            "parallel.microbatch_group_size_per_vp_stage: 3 is less than "
-            "pipeline_model_parallel_size 4; take 4 and at least 4 microbatches (now 2)");
   EXPECT_EQ(said("interleaved", {4, 2, 8, 9}),
-            "parallel.microbatch_group_size_per_vp_stage: 9 is more than the 8 microbatches of a "
-            "step; nearest legal: 8");
+            "train.global_batch_size: 8 microbatches are fewer than "
+            "microbatch_group_size_per_vp_stage 9, as interleaving needs; nearest legal: 9");
 }
 
 TEST(ScheduleShapes, TheLastGroupKeepsEveryRankBusy) {
-  EXPECT_EQ(said("interleaved", {4, 2, 13, 6}),
-            "train.global_batch_size: 13 microbatches in groups of 6 leave a last group of 1, "
-            "fewer than pipeline_model_parallel_size 4; nearest legal: 12, 16");
+  EXPECT_EQ(
+      said("interleaved", {4, 2, 13, 6}),
+      "train.global_batch_size: 13 microbatches in groups of 6 leave a last group of 1, not "
+      "at least pipeline_model_parallel_size 4, as interleaving needs; nearest legal: 12, 16");
+}
+
+TEST(ScheduleShapes, LegalNumbersAreToldAsTheBatchesThatAUserWrites) {
+  ScheduleShape shape{4, 2, 6};
+  shape.samples_per_microbatch = 16;
+  for (const char* name : {"interleaved", "low-memory-interleaved"}) {
+    EXPECT_THAT(said(name, shape), testing::HasSubstr("nearest legal: 64, 128")) << name;
+  }
 }
 
 TEST(ScheduleShapes, TheVPlacementHasTwoChunks) {

@@ -19,19 +19,19 @@ std::string problems_of(std::string_view text) {
 }
 
 TEST(ScheduleText, OneFOneBOfTwoRanksAndThreeMicrobatches) {
-  EXPECT_EQ(to_text(one_f_one_b({2, 1, 3})),
+  EXPECT_EQ(to_text(make_schedule("1f1b", {2, 1, 3})),
             "0F0 0F1 0B0 0F2 0B1 0B2\n"
             "1F0 1B0 1F1 1B1 1F2 1B2\n");
 }
 
 TEST(ScheduleText, GPipeOfTwoRanksAndTwoMicrobatches) {
-  EXPECT_EQ(to_text(gpipe({2, 1, 2})),
+  EXPECT_EQ(to_text(make_schedule("gpipe", {2, 1, 2})),
             "0F0 0F1 0B0 0B1\n"
             "1F0 1F1 1B0 1B1\n");
 }
 
 TEST(ScheduleText, InterleavedOfTwoRanksTwoChunksAndTwoMicrobatches) {
-  EXPECT_EQ(to_text(interleaved({2, 2, 2})),
+  EXPECT_EQ(to_text(make_schedule("interleaved", {2, 2, 2})),
             "0F0 0F1 2F0 2F1 2B0 2B1 0B0 0B1\n"
             "1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1\n");
 }
@@ -152,7 +152,7 @@ TEST(ScheduleText, AnEmptyFileIsAProblem) {
 }
 
 TEST(ScheduleText, TheTableShowsWarmupAndPeakOfEachRank) {
-  EXPECT_EQ(to_table(one_f_one_b({2, 1, 5}), 60),
+  EXPECT_EQ(to_table(make_schedule("1f1b", {2, 1, 5}), 60),
             "1f1b: ranks 2, chunks a rank 1, microbatches 5, ops 20\n"
             "F, I and W of a microbatch on a rank take 1, B takes 2:\n"
             "  makespan 18, longest span of a rank 18\n"
@@ -176,7 +176,7 @@ TEST(ScheduleText, TheTableOfASplitBackwardShowsBothHolds) {
 }
 
 TEST(ScheduleText, JsonHoldsCountsAndOrders) {
-  EXPECT_EQ(to_json(one_f_one_b({1, 1, 1})),
+  EXPECT_EQ(to_json(make_schedule("1f1b", {1, 1, 1})),
             "{\n  \"name\": \"1f1b\",\n  \"num_ranks\": 1,\n  \"num_chunks\": 1,\n"
             "  \"num_microbatches\": 1,\n  \"placement\": \"loop\",\n"
             "  \"unit_times\": {\"makespan\": 3, \"longest_span\": 3, \"bubble_fraction\": 0, "

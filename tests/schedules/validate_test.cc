@@ -106,7 +106,7 @@ TEST(Validate, APairIsAForwardAndABackward) {
             "rank 0: 0F0&0F1 is not a forward with a backward, as an overlapped pair is: 0F1&0B0\n"
             "rank 0: 0B0&0B1 is not a forward with a backward, as an overlapped pair is: "
             "0F1&0B0\n");
-  Schedule schedule = one_f_one_b({2, 1, 2});
+  Schedule schedule = make_schedule("1f1b", {2, 1, 2});
   schedule.ops[0].back().overlaps_next = true;
   EXPECT_EQ(problems_of(schedule),
             "rank 0: 0B1 is not a forward with a backward, as an overlapped pair is: 0F1&0B0\n");
@@ -133,10 +133,10 @@ TEST(Validate, ASparseScheduleOfHugeNumbersIsRefusedAtOnce) {
 TEST(Validate, CountsThatDisagreeAreAProblem) {
   EXPECT_EQ(problems_of(Schedule{}),
             "0 ranks, 1 chunks a rank, 0 microbatches; each must be at least 1\n");
-  Schedule schedule = one_f_one_b({2, 1, 2});
+  Schedule schedule = make_schedule("1f1b", {2, 1, 2});
   schedule.num_ranks = 3;
   EXPECT_EQ(problems_of(schedule), "orders of 2 ranks for 3 ranks\n");
-  schedule = one_f_one_b({2, 1, 2});
+  schedule = make_schedule("1f1b", {2, 1, 2});
   schedule.num_microbatches = 1;
   EXPECT_EQ(problems_of(schedule),
             "rank 0: 0F1 is outside 2 stages and 1 microbatches\n"
@@ -146,7 +146,7 @@ TEST(Validate, CountsThatDisagreeAreAProblem) {
 }
 
 TEST(Validate, ManyRanksShowOnlyThoseOfTheCycle) {
-  Schedule schedule = one_f_one_b({40, 1, 60});
+  Schedule schedule = make_schedule("1f1b", {40, 1, 60});
   std::swap(schedule.ops[30][5], schedule.ops[30][60]);
   EXPECT_EQ(
       problems_of(schedule),
@@ -175,7 +175,7 @@ TEST(Validate, ARankThatStopsAfterTheCycleDidIsCutOff) {
 }
 
 TEST(Validate, SixtyFiveThousandOpsAreProvedWellUnderASecond) {
-  const Schedule schedule = interleaved({32, 4, 256});
+  const Schedule schedule = make_schedule("interleaved", {32, 4, 256});
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(validate(schedule).empty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
@@ -183,7 +183,7 @@ TEST(Validate, SixtyFiveThousandOpsAreProvedWellUnderASecond) {
 
 TEST(Grid, OneFOneBOfFourRanksAndFourMicrobatches) {
   EXPECT_EQ(
-      to_grid(one_f_one_b({4, 1, 4}), {.backward = 2}),
+      to_grid(make_schedule("1f1b", {4, 1, 4}), {.backward = 2}),
       "time    0                   5                   10                  15                  20\n"
       "rank 0  0F0 0F1 0F2 0F3                         0B0----     0B1----     0B2----     "
       "0B3----\n"
@@ -204,7 +204,7 @@ TEST(Grid, APairFillsItsSpan) {
 
 TEST(Grid, ATimeBelowOneIsRefused) {
   try {
-    to_grid(one_f_one_b({2, 1, 2}), {.forward = 0});
+    to_grid(make_schedule("1f1b", {2, 1, 2}), {.forward = 0});
     FAIL() << "a forward of no time passed";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "--times: 0 is not a time for F; take at least 1");
@@ -212,7 +212,7 @@ TEST(Grid, ATimeBelowOneIsRefused) {
 }
 
 TEST(Grid, MoreThanAScreenfulOfMemoryIsRefused) {
-  EXPECT_THROW(to_grid(one_f_one_b({64, 1, 64}), {.forward = 1000000}), InputError);
+  EXPECT_THROW(to_grid(make_schedule("1f1b", {64, 1, 64}), {.forward = 1000000}), InputError);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ std::string our_name(const json& record) {
 ScheduleShape shape_of(const json& record) {
   ScheduleShape shape{record["pp"], record["vpp"], record["microbatches"]};
   const json inputs = record.value("inputs", json::object());
-  if (!find_schedule(our_name(record)).plans_from_costs) return shape;
+  if (!find_schedule(our_name(record)).traits.plans_from_costs) return shape;
   ScheduleCosts& costs = shape.costs;
   costs.forward = inputs["cost_f"];
   costs.input_gradient = inputs["cost_b"];

@@ -14,7 +14,7 @@ namespace pipeledger {
 namespace {
 
 TEST(DeferredOutputLayer, LeavesTheFirstBackwardsAndRunsBeforeTheStepsEnd) {
-  const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 3});
+  const Schedule schedule = make_schedule("1f1b", {.num_ranks = 2, .num_microbatches = 3});
   std::vector<Program> programs = megatron_programs(schedule, 0, {.aligned_grad_sync = true});
   const std::string other = to_text(programs[0], schedule);
   defer_output_layer(schedule, 2, programs);
@@ -50,7 +50,7 @@ TEST(DeferredOutputLayer, LeavesTheFirstBackwardsAndRunsBeforeTheStepsEnd) {
 }
 
 TEST(DeferredOutputLayer, ABackwardThatReducedInItsHooksWaitsForTheFlush) {
-  const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 1});
+  const Schedule schedule = make_schedule("1f1b", {.num_ranks = 2, .num_microbatches = 1});
   std::vector<Program> programs = megatron_programs(schedule, 0, {});
   defer_output_layer(schedule, 1, programs);
   const std::string text = to_text(programs[1], schedule);

@@ -23,7 +23,7 @@ using testing_util::star;
 
 /// Of 16,384 ops, so that progress is told four times.
 Plan long_plan() {
-  return ideal_plan(one_f_one_b({.num_ranks = 8, .num_microbatches = 1024}), 1_ms, 2_ms);
+  return ideal_plan(make_schedule("1f1b", {.num_ranks = 8, .num_microbatches = 1024}), 1_ms, 2_ms);
 }
 
 TEST(Executor, TellsHowFarItIs) {
@@ -108,7 +108,7 @@ TEST(Executor, FastStepsInThreadsEqualThoseOneByOne) {
 /// Ranks that wait for each other are named by the network without a clock, too.
 TEST(Executor, NamesRanksThatWaitForEachOther) {
   const Topology topology = star(2, 1_GBps, 0_us);
-  Plan plan = ideal_plan(one_f_one_b({.num_ranks = 2, .num_microbatches = 1}), 1_ms, 2_ms);
+  Plan plan = ideal_plan(make_schedule("1f1b", {.num_ranks = 2, .num_microbatches = 1}), 1_ms, 2_ms);
   std::erase_if(plan.programs[0], [](const Instruction& call) {
     return call.channel == Channel::send_next && call.action == Action::communicate;
   });

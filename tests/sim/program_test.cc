@@ -13,7 +13,7 @@ namespace pipeledger {
 namespace {
 
 TEST(IdealProgram, AnOpWaitsForItsInputAndSendsFreely) {
-  const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 1});
+  const Schedule schedule = make_schedule("1f1b", {.num_ranks = 2, .num_microbatches = 1});
   const std::vector<Program> programs = ideal_programs(schedule);
   EXPECT_EQ(to_text(programs[0], schedule),
             "enter_no_sync\n"
@@ -47,7 +47,7 @@ std::string as_recorded(const Program& program, const Schedule& schedule) {
 
 /// Rank 1 of two: the graph of microbatch 0 holds its input until forward 1 has returned.
 TEST(MegatronProgram, AnInputOutlivesItsBackwardUntilTheNextForwardIsOver) {
-  const Schedule schedule = one_f_one_b({.num_ranks = 2, .num_microbatches = 2});
+  const Schedule schedule = make_schedule("1f1b", {.num_ranks = 2, .num_microbatches = 2});
   const std::vector<Program> programs = megatron_programs(schedule, 0, {});
   EXPECT_EQ(to_text(programs[1], schedule),
             "enter_no_sync\n"

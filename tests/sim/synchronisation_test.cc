@@ -37,7 +37,7 @@ TEST(Synchronisation, AStepEndsWithReductionNormOptimizerAndGather) {
 }
 
 TEST(Synchronisation, OverlappedItReducesInTheLastBackwardAndGathersAheadOfTheForwards) {
-  const Schedule schedule = one_f_one_b({.num_ranks = 1, .num_microbatches = 3});
+  const Schedule schedule = make_schedule("1f1b", {.num_ranks = 1, .num_microbatches = 3});
   const std::vector<Program> programs =
       synchronised(schedule, megatron_programs(schedule, 0, {}),
                    {.overlap_grad_reduce = true, .overlap_param_gather = true});
@@ -76,7 +76,7 @@ TEST(Synchronisation, AProgramThatGathersByCallsGathersNowhereElse) {
 }
 
 TEST(Synchronisation, TheEndsOfThePipelineSumATiedEmbedding) {
-  const Schedule schedule = one_f_one_b({.num_ranks = 3, .num_microbatches = 1});
+  const Schedule schedule = make_schedule("1f1b", {.num_ranks = 3, .num_microbatches = 1});
   const std::vector<Program> programs =
       synchronised(schedule, ideal_programs(schedule), {.tied_embedding = true});
   const std::string rest = "grad_norm\noptimizer\nparam_sync 0\nawait_params 0\n";

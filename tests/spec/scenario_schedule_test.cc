@@ -1,11 +1,12 @@
 // A scenario's schedule, by name or from a file.
+#include "spec/scenario_schedule.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "base/file.h"
-#include "schedules/schedule.h"
 
 namespace pipeledger {
 namespace {
@@ -47,7 +48,7 @@ class ScenarioSchedule : public testing::Test {
 
 TEST_F(ScenarioSchedule, ComesByName) {
   scenario_.sim.schedule = "gpipe";
-  EXPECT_EQ(to_text(make_schedule(scenario_)), to_text(gpipe({2, 1, 2})));
+  EXPECT_EQ(to_text(make_schedule(scenario_)), to_text(make_schedule("gpipe", {2, 1, 2})));
   scenario_.sim.schedule = "seq1f1b";
   scenario_.sim.num_seq_splits = 2;
   EXPECT_EQ(make_schedule(scenario_).num_slices, 2);
@@ -58,7 +59,9 @@ TEST_F(ScenarioSchedule, ComesFromAFileInAnyFormat) {
        {"0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "0F0 0F1 0B0 0B1\n1F0 1B0 1F1 1B1\n"}) {
     const Schedule schedule = from_file(text);
     EXPECT_EQ(schedule.name, "order.csv");
-    EXPECT_EQ(to_text(schedule), to_text(one_f_one_b({2, 1, 2})));
+    ASSERT_TRUE(schedule.registered);
+    EXPECT_EQ(schedule.registered->name, "1f1b");
+    EXPECT_EQ(to_text(schedule), to_text(make_schedule("1f1b", {2, 1, 2})));
   }
 }
 
@@ -72,6 +75,18 @@ TEST_F(ScenarioSchedule, AFileOfOtherCountsNamesTheFieldsThatDiffer) {
   scenario_.sim.num_seq_splits = 4;
   EXPECT_EQ(said("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"),
             "sim.schedule_file: order.csv has 1 slices, the scenario 4 (sim.num_seq_splits)");
+}
+
+TEST_F(ScenarioSchedule, ARecognisedFileNeedsWhatItsScheduleNeeds) {
+  scenario_.parallel.virtual_pipeline_model_parallel_size = 2;
+  scenario_.sim.runtime = Runtime::megatron;
+  const std::string interleaved = to_text(make_schedule("interleaved", {2, 2, 2}));
+  EXPECT_EQ(said(interleaved),
+            "sim.overlap_p2p_communication: without it, virtual stages need "
+            "pipeline_model_parallel_size of at least 3: with 2, both directions join the same two "
+            "ranks");
+  scenario_.sim.overlap_p2p_communication = true;
+  EXPECT_EQ(said(interleaved), "");
 }
 
 TEST_F(ScenarioSchedule, AFileThatDeadlocksIsShownAsItsGrid) {

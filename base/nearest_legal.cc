@@ -1,4 +1,4 @@
-#include "spec/nearest_legal.h"
+#include "base/nearest_legal.h"
 
 #include <algorithm>
 #include <vector>
@@ -17,16 +17,16 @@ std::string join_or_none(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string nearest_legal(std::int64_t value, std::int64_t limit,
-                          const std::function<bool(std::int64_t)>& is_legal) {
+                          const std::function<bool(std::int64_t)>& is_legal, std::int64_t unit) {
   std::vector<std::string> found;
   for (std::int64_t v = std::min(value - 1, limit); v >= 1 && value - v <= kReach; --v) {
     if (!is_legal(v)) continue;
-    found.push_back(std::to_string(v));
+    found.push_back(std::to_string(v * unit));
     break;
   }
   for (std::int64_t v = value + 1; v <= limit && v - value <= kReach; ++v) {
     if (!is_legal(v)) continue;
-    found.push_back(std::to_string(v));
+    found.push_back(std::to_string(v * unit));
     break;
   }
   return join_or_none(found);
