@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/override.h"
+#include "base/registry.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -91,19 +93,9 @@ void prove(const Schedule& schedule, const std::filesystem::path& file) {
   if (!problems.empty()) throw InputError(std::move(problems));
 }
 
-std::string registry_table() {
-  std::size_t width = 0;
-  for (const ScheduleEntry& entry : schedule_registry()) width = std::max(width, entry.name.size());
-  std::string table;
-  for (const ScheduleEntry& entry : schedule_registry())
-    table += fmt::format("{:<{}}  {}\n", entry.name, width, entry.summary);
-  return table;
-}
-
 std::string form(const Schedule& schedule, const Options& options) {
-  for (const ScheduleFormat& format : schedule_formats()) {
-    if (options.format == format.name) return format.write(schedule);
-  }
+  if (const ScheduleFormat* format = find_named(schedule_formats(), options.format))
+    return format->write(schedule);
   if (options.format == "json") return to_json(schedule);
   if (options.format == "grid") {
     const std::vector<int>& times = options.times;
@@ -114,7 +106,7 @@ std::string form(const Schedule& schedule, const Options& options) {
 }
 
 void print_schedule(const Options& options) {
-  if (options.list) return print_result(registry_table());
+  if (options.list) return print_result(table_of(schedule_registry()));
   if (!options.times.empty() && options.format != "grid") {
     throw InputError({Problem{.field = "--times",
                               .message = "only the grid has times; add --format grid, or leave "
@@ -191,7 +183,7 @@ void add_schedule_command(CLI::App& app) {
     list->excludes(command->get_option(source));
   command->add_flag("--validate", options->validate, "Only prove that every op can run");
   std::vector<std::string> formats = {"table", "grid", "json"};
-  for (const ScheduleFormat& format : schedule_formats()) formats.emplace_back(format.name);
+  std::ranges::copy(names_of(schedule_formats()), std::back_inserter(formats));
   add_format_option(*command, options->format, formats, join(formats));
   command->get_option("--validate")->excludes(command->get_option("--format"));
   command

@@ -2,10 +2,11 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/registry.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "trace/metrics.h"
-#include "viz/viz.h"
+#include "viz/drawings.h"
 
 namespace pipeledger {
 namespace {
@@ -16,18 +17,11 @@ struct ViewOptions {
   std::string output = "-";
 };
 
-std::string draw(const std::string& format, const StepTrace& trace) {
-  if (format == "chrome") return to_chrome_json(trace);
-  if (format == "csv") return to_memory_csv(trace);
-  const StepMetrics metrics = compute_metrics(trace);
-  if (format == "svg") return to_svg(trace, metrics);
-  if (format == "summary") return to_summary_json(trace, metrics);
-  return to_terminal_table(trace, metrics, terminal_width(), colour_wanted());
-}
-
 void view(const ViewOptions& options) {
   const StepTrace trace = parse_step_trace(read_file(options.trace), options.trace);
-  const std::string text = draw(options.format, trace);
+  const std::string text = find_drawing(options.format)
+                               .draw(trace, compute_metrics(trace),
+                                     {.width = terminal_width(), .colour = colour_wanted()});
   if (options.output == "-") {
     print_result(text);
   } else {
@@ -43,9 +37,7 @@ void add_view_command(CLI::App& app) {
   command->add_option("TRACE", options->trace, "The step.pb of a run")
       ->required()
       ->check(not_empty());
-  add_format_option(*command, options->format, {"table", "svg", "chrome", "csv", "summary"},
-                    "table: a rank a row; svg: pipeline above, memory below; chrome: for "
-                    "ui.perfetto.dev; csv: memory over time; summary: JSON figures");
+  add_format_option(*command, options->format, names_of(drawings()), summaries_of(drawings()));
   command
       ->add_option("-o,--output", options->output,
                    "File to write, compressed when it ends in .gz; - is stdout")

@@ -35,15 +35,21 @@ Schedule read_vppsim(std::string_view text, std::string_view file);
 /// and any placement but loop.
 std::string to_vppsim(const Schedule& schedule);
 
+/// A form in which a schedule is written.
 struct ScheduleFormat {
   std::string_view name;
-  std::string (*write)(const Schedule&);
+  std::string_view summary;
+  /// Whether a text may be in this format. Null: a text is never taken for it.
+  bool (*may_be)(std::string_view text) = nullptr;
+  Schedule (*read)(std::string_view text, std::string_view file) = nullptr;
+  std::string (*write)(const Schedule&) = nullptr;
 };
-/// What write_schedule writes.
+
+/// In the order of schedules/CMakeLists.txt, whose list it is made from.
 const std::vector<ScheduleFormat>& schedule_formats();
 
-/// A schedule in any of the formats, which its text tells: an object is VppSim's, commas are
-/// PyTorch's, anything else is our text. Throws InputError as the format's reader does.
+/// A schedule in any of the formats, which its text tells: the last of the registry that it may be
+/// in, since our text, the first, may be anything. Throws InputError as the format's reader does.
 Schedule read_schedule(std::string_view text, std::string_view file = {});
 
 }  // namespace pipeledger

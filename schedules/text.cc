@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schedules/figures.h"
+#include "schedules/formats.h"
 #include "schedules/schedule.h"
 
 namespace pipeledger {
@@ -113,6 +114,14 @@ std::string to_json(const Schedule& schedule) {
         peak.until_input_gradient, peak.awaiting_weight, ops_text(ops, ops.size()));
   }
   return text + "\n  ]\n}\n";
+}
+
+ScheduleFormat text() {
+  return {.name = "text",
+          .summary = "ours: 0F0 0F1 0B0, a line a rank",
+          .may_be = [](std::string_view) { return true; },
+          .read = parse_schedule,
+          .write = [](const Schedule& schedule) { return to_text(schedule); }};
 }
 
 }  // namespace pipeledger

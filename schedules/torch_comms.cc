@@ -176,4 +176,11 @@ std::string to_torch_comms_csv(const Schedule& schedule) {
   return Lowering(schedule).text();
 }
 
+ScheduleFormat torch_comms() {
+  // It is read as torch-csv is.
+  return {.name = "torch-comms-csv",
+          .summary = "and with its communication",
+          .write = to_torch_comms_csv};
+}
+
 }  // namespace pipeledger

@@ -125,4 +125,20 @@ std::string to_torch_csv(const Schedule& schedule) {
   return text;
 }
 
+ScheduleFormat torch_csv() {
+  return {.name = "torch-csv",
+          .summary = "PyTorch's CSV of compute alone",
+          .may_be =
+              [](std::string_view text) {
+                // A comma inside a comment of our text is none of a CSV.
+                bool has_comma = false;
+                for_each_line(text, [&](int, std::string_view line) {
+                  has_comma |= line.substr(0, line.find('#')).find(',') != std::string_view::npos;
+                });
+                return has_comma;
+              },
+          .read = read_torch_csv,
+          .write = to_torch_csv};
+}
+
 }  // namespace pipeledger

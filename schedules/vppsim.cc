@@ -125,4 +125,16 @@ std::string to_vppsim(const Schedule& schedule) {
   return text + "\n}\n";
 }
 
+ScheduleFormat vppsim() {
+  return {.name = "vppsim",
+          .summary = "Megatron-LM's VPP simulation",
+          .may_be =
+              [](std::string_view text) {
+                const std::size_t first = text.find_first_not_of(" \t\r\n");
+                return first != std::string_view::npos && text[first] == '{';
+              },
+          .read = read_vppsim,
+          .write = to_vppsim};
+}
+
 }  // namespace pipeledger

@@ -509,7 +509,8 @@ class InterleavedProgram {
 Program program_of(const Schedule& schedule, Rank rank, int group_size,
                    const MegatronOptions& options) {
   const bool is_alone = schedule.num_ranks == 1;
-  const ScheduleTraits traits = schedule.registered ? schedule.registered->traits : ScheduleTraits{};
+  const ScheduleTraits traits =
+      schedule.registered ? schedule.registered->traits : ScheduleTraits{};
   switch (traits.megatron_calls) {
     case MegatronCalls::one_f_one_b:
       return is_alone ? without_pipeline(schedule)
@@ -518,8 +519,10 @@ Program program_of(const Schedule& schedule, Rank rank, int group_size,
       return is_alone && traits.overlaps_pairs
                  ? combined_without_pipeline(schedule)
                  : InterleavedProgram(schedule, rank, group_size, options).write();
-    case MegatronCalls::blocking: return gpipe_program(schedule, rank, options);
-    case MegatronCalls::none: break;
+    case MegatronCalls::blocking:
+      return gpipe_program(schedule, rank, options);
+    case MegatronCalls::none:
+      break;
   }
   throw InputError(
       {{.field = "sim.runtime",

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <set>
 
+#include "base/nearest_legal.h"
 #include "base/text.h"
 #include "spec/check_rules.h"
 #include "spec/fields.h"
-#include "base/nearest_legal.h"
 #include "spec/resolve.h"
 
 namespace pipeledger {

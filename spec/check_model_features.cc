@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "spec/check_rules.h"
 #include "base/nearest_legal.h"
 #include "schedules/schedule.h"
+#include "spec/check_rules.h"
 
 namespace pipeledger {
 namespace {

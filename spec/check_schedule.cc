@@ -1,4 +1,5 @@
-// What the schedule's entry in the registry asks of a scenario; the rules themselves are the schedules'.
+// What the schedule's entry in the registry asks of a scenario; the rules themselves are the
+// schedules'.
 #include "base/registry.h"
 #include "schedules/schedule.h"
 #include "schedules/shape.h"
@@ -44,8 +45,8 @@ void check_schedule(const Scenario& scenario, bool is_batch_whole, Findings& fin
   if (scenario.sim.schedule.empty()) return;  // a file's: make_schedule
   const ScheduleEntry* schedule = find_named(schedule_registry(), scenario.sim.schedule);
   if (!schedule)
-    return findings.reject("sim.schedule", unknown_name(scenario.sim.schedule, "a schedule",
-                                                        schedule_registry()));
+    return findings.reject("sim.schedule",
+                           unknown_name(scenario.sim.schedule, "a schedule", schedule_registry()));
   check_exchanges(scenario, *schedule, findings);
   if (is_batch_whole) check_microbatches(scenario, *schedule, findings);
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "spec/check_rules.h"
 #include "base/nearest_legal.h"
+#include "spec/check_rules.h"
 
 namespace pipeledger {
 namespace {

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <set>
 
+#include "base/nearest_legal.h"
 #include "base/registry.h"
 #include "base/text.h"
 #include "schedules/schedule.h"
 #include "spec/copy_fields.h"
 #include "spec/megatron_release.h"
-#include "base/nearest_legal.h"
 #include "spec/pipeline_layout.h"
 #include "spec/preset.h"
 #include "spec/resolve_parts.h"
@@ -290,8 +290,8 @@ Sim resolve_sim(const proto::Sim& written, const Scenario& scenario,
   Sim sim;
   copy_fields(written, sim);
   resolve_schedule(written, scenario, folder, sim, findings);
-  sim.runtime = written.has_runtime() ? static_cast<Runtime>(written.runtime())
-                                      : own_runtime(sim.schedule);
+  sim.runtime =
+      written.has_runtime() ? static_cast<Runtime>(written.runtime()) : own_runtime(sim.schedule);
   const auto release = parse_megatron_release(written.megatron_release());
   if (!release)
     findings.add("sim.megatron_release",

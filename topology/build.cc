@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topology/registered_networks.h"
 
 namespace pipeledger {
 namespace {
@@ -56,30 +57,6 @@ std::vector<Vertex> add_nics(Graph& graph, const Cluster& cluster, int node,
   return nics;
 }
 
-/// How the NICs of a cluster are gathered under leaves.
-struct Leaves {
-  bool rails = false;      // a leaf for each NIC of a node
-  int nodes_per_leaf = 0;  // nodes with a NIC under the same leaf
-  int per_group = 0;       // leaves of one such group of nodes
-  int groups = 0;
-  int down_ports = 0;  // in use on the fullest leaf
-
-  int count() const { return groups * per_group; }
-};
-
-Leaves leaves_of(const Cluster& cluster) {
-  Leaves leaves;
-  leaves.rails = cluster.fabric == Fabric::rail_optimized;
-  leaves.nodes_per_leaf = leaves.rails
-                              ? cluster.scalable_unit_nodes
-                              : std::max(1, cluster.scalable_unit_nodes / cluster.nics_per_node);
-  leaves.per_group = leaves.rails ? cluster.nics_per_node : 1;
-  leaves.groups = (cluster.nodes + leaves.nodes_per_leaf - 1) / leaves.nodes_per_leaf;
-  leaves.down_ports =
-      std::min(cluster.nodes, leaves.nodes_per_leaf) * (leaves.rails ? 1 : cluster.nics_per_node);
-  return leaves;
-}
-
 std::vector<Vertex> add_leaves(Graph& graph, const Leaves& plan) {
   std::vector<Vertex> leaves;
   for (int i = 0; i < plan.count(); ++i) {
@@ -105,9 +82,8 @@ void add_spines(Graph& graph, const Cluster& cluster, const Leaves& plan,
   }
 }
 
-void add_network(Graph& graph, const Cluster& cluster,
+void add_network(Graph& graph, const Cluster& cluster, const Leaves& plan,
                  const std::vector<std::vector<Vertex>>& nics) {
-  const Leaves plan = leaves_of(cluster);
   const std::vector<Vertex> leaves = add_leaves(graph, plan);
   for (std::size_t node = 0; node < nics.size(); ++node) {
     const std::size_t group = node / static_cast<std::size_t>(plan.nodes_per_leaf);
@@ -118,24 +94,6 @@ void add_network(Graph& graph, const Cluster& cluster,
     }
   }
   if (leaves.size() > 1) add_spines(graph, cluster, plan, leaves);
-}
-
-Graph preset_graph(const Cluster& cluster) {
-  PIPELEDGER_CHECK(cluster.nodes >= 1 && cluster.gpus_per_node >= 1, "nodes={} gpus_per_node={}",
-                   cluster.nodes, cluster.gpus_per_node);
-  const bool network = cluster.nodes > 1;
-  PIPELEDGER_CHECK(!network || (cluster.nics_per_node >= 1 && cluster.scalable_unit_nodes >= 1 &&
-                                cluster.oversubscription > 0),
-                   "nics_per_node={} scalable_unit_nodes={} oversubscription={}",
-                   cluster.nics_per_node, cluster.scalable_unit_nodes, cluster.oversubscription);
-  Graph graph;
-  std::vector<std::vector<Vertex>> nics;
-  for (int node = 0; node < cluster.nodes; ++node) {
-    const std::vector<Vertex> gpus = add_gpus(graph, cluster, node);
-    if (network) nics.push_back(add_nics(graph, cluster, node, gpus));
-  }
-  if (network) add_network(graph, cluster, nics);
-  return graph;
 }
 
 }  // namespace
@@ -154,9 +112,39 @@ void add_cable(Graph& graph, Vertex a, Vertex b, const Link& link, std::string_v
   }
 }
 
+int num_groups(const Cluster& cluster, int nodes_per_leaf) {
+  return (cluster.nodes + nodes_per_leaf - 1) / nodes_per_leaf;
+}
+
+Graph leaf_spine_graph(const Cluster& cluster, Leaves (*leaves_of)(const Cluster&)) {
+  PIPELEDGER_CHECK(cluster.nodes >= 1 && cluster.gpus_per_node >= 1, "nodes={} gpus_per_node={}",
+                   cluster.nodes, cluster.gpus_per_node);
+  const bool network = cluster.nodes > 1;
+  PIPELEDGER_CHECK(!network || (cluster.nics_per_node >= 1 && cluster.scalable_unit_nodes >= 1 &&
+                                cluster.oversubscription > 0),
+                   "nics_per_node={} scalable_unit_nodes={} oversubscription={}",
+                   cluster.nics_per_node, cluster.scalable_unit_nodes, cluster.oversubscription);
+  Graph graph;
+  std::vector<std::vector<Vertex>> nics;
+  for (int node = 0; node < cluster.nodes; ++node) {
+    const std::vector<Vertex> gpus = add_gpus(graph, cluster, node);
+    if (network) nics.push_back(add_nics(graph, cluster, node, gpus));
+  }
+  if (network) add_network(graph, cluster, leaves_of(cluster), nics);
+  return graph;
+}
+
+const std::vector<Network>& networks() {
+  static const std::vector<Network> list = registered_networks();
+  return list;
+}
+
 Topology build_topology(const Cluster& cluster) {
-  return Topology(cluster.devices.empty() && cluster.links.empty() ? preset_graph(cluster)
-                                                                   : custom_graph(cluster));
+  const auto found = std::ranges::find_if(
+      networks(), [&](const Network& network) { return network.is_of(cluster); });
+  PIPELEDGER_CHECK(found != networks().end(), "no network for fabric {}",
+                   static_cast<int>(cluster.fabric));
+  return Topology(found->make(cluster));
 }
 
 }  // namespace pipeledger

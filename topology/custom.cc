@@ -72,9 +72,7 @@ void check_links(const Cluster& cluster, const Names& names, std::vector<Problem
   }
 }
 
-}  // namespace
-
-Graph custom_graph(const Cluster& cluster) {
+Graph make(const Cluster& cluster) {
   std::vector<Problem> problems;
   const Names names = check_devices(cluster, problems);
   check_links(cluster, names, problems);
@@ -98,6 +96,17 @@ Graph custom_graph(const Cluster& cluster) {
               before == 0 ? "" : fmt::format("#{}", before + 1));
   }
   return graph;
+}
+
+}  // namespace
+
+Network custom() {
+  return {
+      .name = "custom",
+      .summary = "devices and links written out by hand",
+      .is_of =
+          [](const Cluster& cluster) { return !cluster.devices.empty() || !cluster.links.empty(); },
+      .make = make};
 }
 
 }  // namespace pipeledger

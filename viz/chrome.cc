@@ -5,6 +5,7 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "viz/drawings.h"
 #include "viz/viz.h"
 #include "viz/words.h"
 
@@ -357,5 +358,13 @@ class Writer {
 }  // namespace
 
 std::string to_chrome_json(const StepTrace& trace) { return Writer(trace).write(); }
+
+Drawing chrome() {
+  return {.name = "chrome",
+          .summary = "for ui.perfetto.dev",
+          .draw = [](const StepTrace& trace, const StepMetrics&, const DrawOptions&) {
+            return to_chrome_json(trace);
+          }};
+}
 
 }  // namespace pipeledger

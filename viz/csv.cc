@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "viz/drawings.h"
 #include "viz/viz.h"
 
 namespace pipeledger {
@@ -57,6 +58,14 @@ std::string to_memory_csv(const StepTrace& trace) {
     rows.write(now_ns, level);
   }
   return out;
+}
+
+Drawing csv() {
+  return {.name = "csv",
+          .summary = "memory over time",
+          .draw = [](const StepTrace& trace, const StepMetrics&, const DrawOptions&) {
+            return to_memory_csv(trace);
+          }};
 }
 
 }  // namespace pipeledger

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "viz/drawings.h"
 #include "viz/viz.h"
 #include "viz/words.h"
 
@@ -87,6 +88,14 @@ std::string to_summary_json(const StepTrace& trace, const StepMetrics& metrics) 
     ranks.push_back(rank_summary(trace, metrics, Rank{r}));
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Drawing summary() {
+  return {.name = "summary",
+          .summary = "JSON figures",
+          .draw = [](const StepTrace& trace, const StepMetrics& metrics, const DrawOptions&) {
+            return to_summary_json(trace, metrics);
+          }};
 }
 
 }  // namespace pipeledger

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "viz/drawings.h"
 #include "viz/memory_panel.h"
 #include "viz/palette.h"
 #include "viz/viz.h"
@@ -414,6 +415,14 @@ class Picture {
 
 std::string to_svg(const StepTrace& trace, const StepMetrics& metrics) {
   return Picture(trace, metrics).write();
+}
+
+Drawing svg() {
+  return {.name = "svg",
+          .summary = "pipeline above, memory below",
+          .draw = [](const StepTrace& trace, const StepMetrics& metrics, const DrawOptions&) {
+            return to_svg(trace, metrics);
+          }};
 }
 
 }  // namespace pipeledger

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "viz/drawings.h"
 #include "viz/viz.h"
 #include "viz/words.h"
 
@@ -201,6 +202,15 @@ class Table {
 std::string to_terminal_table(const StepTrace& trace, const StepMetrics& metrics, int width,
                               bool colour) {
   return Table(trace, metrics, width, colour).write();
+}
+
+Drawing terminal() {
+  return {
+      .name = "table",
+      .summary = "a rank a row",
+      .draw = [](const StepTrace& trace, const StepMetrics& metrics, const DrawOptions& options) {
+        return to_terminal_table(trace, metrics, options.width, options.colour);
+      }};
 }
 
 }  // namespace pipeledger

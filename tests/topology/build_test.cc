@@ -1,10 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "tests/topology/clusters.h"
+#include "topology/networks.h"
 
 namespace pipeledger {
 namespace {
@@ -27,6 +29,22 @@ std::vector<std::string> neighbours(const Topology& topology, std::string_view n
     }
   }
   return names;
+}
+
+TEST(Build, AClusterHasOneNetwork) {
+  std::set<std::string_view> seen;
+  std::vector<Cluster> clusters = small_clusters();
+  clusters.push_back({.devices = {{"a", DeviceKind::gpu, 0}}});
+  for (const Cluster& cluster : clusters) {
+    const auto network =
+        std::ranges::find_if(networks(), [&](const Network& each) { return each.is_of(cluster); });
+    ASSERT_NE(network, networks().end());
+    EXPECT_EQ(network->name, !cluster.devices.empty()                   ? "custom"
+                             : cluster.fabric == Fabric::rail_optimized ? "rail_optimized"
+                                                                        : "fat_tree");
+    seen.insert(network->name);
+  }
+  EXPECT_EQ(seen.size(), networks().size());
 }
 
 TEST(Build, EveryCableIsTwoNeighbouringLinksInOppositeDirections) {
