@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/override.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "ledger/report/overheads.h"
 #include "sim/allocation.h"
@@ -160,28 +161,31 @@ std::string names(const Trial& trial) {
   return join(list, " + ");
 }
 
-std::string row(const Trial& trial, const Outcome& base) {
-  std::string text = fmt::format("  {:<30}  ", names(trial));
-  if (names(trial).size() > 30) text = fmt::format("  {}\n  {:<30}  ", names(trial), "");
-  if (!trial.idle.empty()) return text + fmt::format("-  {}\n", trial.idle);
+void add_row(const Trial& trial, const Outcome& base, TextTable& table) {
+  std::string remedies = names(trial);
+  if (remedies.size() > 30) {
+    table.row(remedies);
+    remedies.clear();
+  }
+  if (!trial.idle.empty()) return table.row(remedies, fmt::format("-  {}", trial.idle));
   const Outcome& outcome = trial.outcome;
-  if (!outcome.legal()) return text + fmt::format("-  {}\n", outcome.problems.front());
+  if (!outcome.legal()) return table.row(remedies, fmt::format("-  {}", outcome.problems.front()));
   const auto change = [](double now, double before) {
     return fmt::format("{:+.1f} %", 100 * (now / before - 1));
   };
-  text += fmt::format("{:>10}  {:>9}  {:>9}  {:>9}  {}", gib(outcome.peak_allocated_bytes),
-                      change(static_cast<double>(outcome.peak_allocated_bytes),
-                             static_cast<double>(base.peak_allocated_bytes)),
-                      to_text(Seconds(outcome.step_time_s)), change(cost(outcome), cost(base)),
-                      outcome.fits() ? "fits" : "does not fit");
-  return text + (trial.note.empty() ? "\n" : ", " + trial.note + "\n");
+  table.row(remedies, gib(outcome.peak_allocated_bytes),
+            change(static_cast<double>(outcome.peak_allocated_bytes),
+                   static_cast<double>(base.peak_allocated_bytes)),
+            to_text(Seconds(outcome.step_time_s)), change(cost(outcome), cost(base)),
+            outcome.fits() ? "  fits" : "  does not fit",
+            trial.note.empty() ? "" : ", " + trial.note);
 }
 
-std::string table(const std::vector<Trial>& trials, const Outcome& base) {
-  std::string text = fmt::format("  {:<30}  {:>10}  {:>9}  {:>9}  {:>9}\n", "remedy", "worst peak",
-                                 "", "step", "");
-  for (const Trial& trial : trials) text += row(trial, base);
-  return text;
+std::string table_of(const std::vector<Trial>& trials, const Outcome& base) {
+  TextTable table(
+      {left("remedy", 30), right("worst peak", 10), right("", 9), right("step", 9), right("", 9)});
+  for (const Trial& trial : trials) add_row(trial, base, table);
+  return table.text();
 }
 
 std::string settings(const Trial& trial) {
@@ -305,10 +309,10 @@ std::string to_text(const Advice& advice) {
                                  gib(base.capacity_bytes), to_text(Seconds(base.step_time_s)),
                                  100 * base.mfu, base.fits() ? "fits" : "does not fit");
   for (const Advice::Section& section : advice.sections)
-    text += "\n" + section.finding + "\n" + table(section.trials, base);
+    text += "\n" + section.finding + "\n" + table_of(section.trials, base);
   if (advice.sections.empty()) text += "Nothing stands out.\n";
   if (advice.combinations.empty()) return text + "\nNone of these, nor three of them, fits.\n";
-  text += "\nCheapest that fit, in GPU time a token:\n" + table(advice.combinations, base);
+  text += "\nCheapest that fit, in GPU time a token:\n" + table_of(advice.combinations, base);
   const Trial& best = advice.combinations.front();
   if (!best.changes.empty()) text += fmt::format("  {}:\n", names(best)) + settings(best);
   return text;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/table.h"
 #include "topology/report.h"
 
 namespace pipeledger {
@@ -50,14 +51,13 @@ std::string parts_text(const TopologyReport& report) {
 }
 
 std::string cables_text(const std::vector<CableKind>& cables) {
-  std::string text = fmt::format("\n{:<18} {:>8} {:>14} {:>12}\n", "cables", "count",
-                                 "GB/s each way", "latency us");
+  TextTable table({left("cables", 18, 0), right("count", 8, 1), right("GB/s each way", 14, 1),
+                   right("latency us", 12, 1)});
   for (const CableKind& kind : cables) {
-    text += fmt::format("{:<18} {:>8} {:>14} {:>12}{}\n", kind.ends, kind.count,
-                        gb_per_s(kind.bandwidth), us(kind.latency),
-                        kind.non_blocking ? "  non-blocking" : "");
+    table.row(kind.ends, kind.count, gb_per_s(kind.bandwidth), us(kind.latency),
+              kind.non_blocking ? "  non-blocking" : "");
   }
-  return text;
+  return '\n' + table.text();
 }
 
 std::string placement_text(const TopologyReport& report) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "validate/validation.h"
 
@@ -10,6 +11,8 @@ namespace pipeledger {
 namespace {
 
 std::string percent(double share) { return fmt::format("{:+.2f} %", 100 * share); }
+
+std::string three_digits(Bytes bytes) { return fmt::format("{:.3f}", bytes / 1_GiB); }
 
 std::string rank_text(const MeasuredRank& rank) {
   switch (rank.which) {
@@ -24,14 +27,14 @@ std::string rank_text(const MeasuredRank& rank) {
 }
 
 std::string families_table(const std::vector<FamilySummary>& families) {
-  std::string text = fmt::format("{:<16}  {:<9}  {:>5}  {:>9}  {:>9}  {:>9}  {:>9}\n", "family",
-                                 "figure", "count", "mean |e|", "median", "mean", "worst");
+  TextTable table({left("family", 16, 0), left("figure", 9), right("count", 5),
+                   right("mean |e|", 9), right("median", 9), right("mean", 9), right("worst", 9)});
   for (const auto& [family, figure, errors] : families) {
-    text += fmt::format("{:<16}  {:<9}  {:>5}  {:>7.2f} %  {:>7.2f} %  {:>9}  {:>9}\n", family,
-                        figure, errors.count, 100 * errors.mean, 100 * errors.median,
-                        percent(errors.mean_signed), percent(errors.worst));
+    table.row(family, figure, errors.count, fmt::format("{:.2f} %", 100 * errors.mean),
+              fmt::format("{:.2f} %", 100 * errors.median), percent(errors.mean_signed),
+              percent(errors.worst));
   }
-  return text;
+  return table.text();
 }
 
 /// The worst of the record's ranks stands for it.
@@ -45,32 +48,31 @@ const MemoryError* worst(const RecordResult& record, MemoryKind kind) {
 }
 
 std::string memory_table(const Validation& validation) {
-  std::string text = fmt::format("{:<64}  {:<9}  {:>7}  {:>9}  {:>9}  {:>9}\n",
-                                 "memory, each record's worst rank (GiB)", "figure", "rank",
-                                 "measured", "predicted", "error");
+  TextTable table({left("memory, each record's worst rank (GiB)", 64, 0), left("figure", 9),
+                   right("rank", 7), right("measured", 9), right("predicted", 9),
+                   right("error", 9)});
   for (const RecordResult& record : validation.records) {
     for (const MemoryKind kind : {MemoryKind::resident, MemoryKind::allocated, MemoryKind::reserved,
                                   MemoryKind::unstated}) {
       const MemoryError* memory = worst(record, kind);
       if (memory == nullptr) continue;
-      text += fmt::format("{:<64}  {:<9}  {:>7}  {:>9.3f}  {:>9.3f}  {:>9}\n", record.id,
-                          name(kind), rank_text(memory->rank), memory->measured / 1_GiB,
-                          memory->predicted / 1_GiB, percent(memory->error()));
+      table.row(record.id, name(kind), rank_text(memory->rank), three_digits(memory->measured),
+                three_digits(memory->predicted), percent(memory->error()));
     }
   }
-  return text;
+  return table.text();
 }
 
 std::string time_table(const Validation& validation) {
-  std::string text = fmt::format("{:<64}  {:>10}  {:>10}  {:>9}\n", "step time (s)", "measured",
-                                 "predicted", "error");
+  TextTable table({left("step time (s)", 64, 0), right("measured", 10), right("predicted", 10),
+                   right("error", 9)});
+  const auto seconds = [](Seconds time) { return fmt::format("{:.4f}", time.value()); };
   for (const RecordResult& record : validation.records) {
     if (!record.time) continue;
-    text += fmt::format("{:<64}  {:>10.4f}  {:>10.4f}  {:>9}\n", record.id,
-                        record.time->measured.value(), record.time->predicted.value(),
-                        percent(record.time->error()));
+    table.row(record.id, seconds(record.time->measured), seconds(record.time->predicted),
+              percent(record.time->error()));
   }
-  return text;
+  return table.text();
 }
 
 std::string skipped_list(const Validation& validation) {

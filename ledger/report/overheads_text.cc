@@ -1,27 +1,25 @@
 #include <fmt/format.h>
 
+#include "base/table.h"
 #include "ledger/report/overheads.h"
 
 namespace pipeledger {
 
 std::string to_text(const CardBudget& budget) {
-  std::string text =
-      fmt::format("\nOne {} and what it holds, GiB:\n  {:<45}  {:>6}  {:>7}  {:>6}\n", budget.gpu,
-                  "", "low", "typical", "high");
+  TextTable table({left("", 45), right("low", 6), right("typical", 7), right("high", 6)});
+  const auto gib = [](Bytes bytes) { return fmt::format("{:.2f}", bytes / 1_GiB); };
   const auto line = [&](const Overhead& o) {
-    text += fmt::format("  {:<45}  {:>6.2f}  {:>7.2f}  {:>6.2f}  {}\n", o.name, o.low / 1_GiB,
-                        o.typical / 1_GiB, o.high / 1_GiB, o.source);
+    table.row(o.name, gib(o.low), gib(o.typical), gib(o.high), fmt::format("  {}", o.source));
   };
   line({"memory that the driver reports", budget.capacity, budget.capacity, budget.capacity, {}});
   for (const Overhead& overhead : budget.outside) line(overhead);
   line(budget.slack);
   for (const Overhead& overhead : budget.buffers) line(overhead);
   line(budget.left);
-  for (const OtherStep& step : budget.others) {
-    text +=
-        fmt::format("  {:<45}  {:>+6.2f}  {}\n", step.name, step.difference / 1_GiB, step.source);
-  }
-  return text;
+  for (const OtherStep& step : budget.others)
+    table.add({std::string(step.name),
+               fmt::format("{:>+6.2f}  {}", step.difference / 1_GiB, step.source)});
+  return fmt::format("\nOne {} and what it holds, GiB:\n", budget.gpu) + table.text();
 }
 
 std::string fit_text(const Scenario& scenario, const std::vector<RankNeed>& needs) {

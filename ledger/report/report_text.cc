@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "ledger/conventions/megatron.h"
 #include "ledger/conventions/train_ledger.h"
@@ -69,32 +70,33 @@ std::string ranks_table(const ConventionReport& report) {
   for (const StateColumn& column : kStateColumns) {
     if (is_shown(report, column)) columns.push_back(column);
   }
-  std::string text = fmt::format("  {:>4}  {:>15}", "rank", "parameters");
-  for (const StateColumn& column : columns) text += fmt::format("  {:>10}", column.name);
-  text += fmt::format("  {:>16}\n", "resident bytes");
+  std::vector<Column> headings = {right("rank", 4), right("parameters", 15)};
+  for (const StateColumn& column : columns) headings.push_back(right(column.name, 10));
+  headings.push_back(right("resident bytes", 16));
+  TextTable table(std::move(headings));
   for (const RankReport& rank : report.ranks) {
-    text += fmt::format("  {:>4}  {:>15}", rank.rank.value, with_commas(rank.num_parameters));
-    for (const StateColumn& column : columns)
-      text += fmt::format("  {:>10}", to_gib(rank.state.*column.bytes));
-    text += fmt::format("  {:>16}\n", with_commas(rank.state.total().value()));
+    std::vector<std::string> cells = {std::to_string(rank.rank.value),
+                                      with_commas(rank.num_parameters)};
+    for (const StateColumn& column : columns) cells.push_back(to_gib(rank.state.*column.bytes));
+    cells.push_back(with_commas(rank.state.total().value()));
+    table.add(cells);
   }
-  return text;
+  return table.text();
 }
 
 std::string stages_table(const ConventionReport& report) {
-  std::string text =
-      "One microbatch leaves until its backward; TFLOP of the model, and run again:\n";
-  text += fmt::format("  {:>4}  {:>5}  {:<12}  {:>12}  {:>11}  {:>10}  {:>10}  {:>10}\n", "rank",
-                      "stage", "holds", "activations", "logits", "forward", "backward", "again");
+  TextTable table({right("rank", 4), right("stage", 5), left("holds", 12), right("activations", 12),
+                   right("logits", 11), right("forward", 10), right("backward", 10),
+                   right("again", 10)});
   for (const StageReport& stage : report.stages) {
     const Flops again = stage.forward.hardware_flops + stage.backward.hardware_flops -
                         stage.forward.model_flops - stage.backward.model_flops;
-    text += fmt::format(
-        "  {:>4}  {:>5}  {:<12}  {:>12}  {:>11}  {:>10}  {:>10}  {:>10}\n", stage.rank.value,
-        stage.stage.value, layers(stage.layout), to_gib(stage.activations), to_gib(stage.logits),
-        tera(stage.forward.model_flops), tera(stage.backward.model_flops), tera(again));
+    table.row(stage.rank.value, stage.stage.value, layers(stage.layout), to_gib(stage.activations),
+              to_gib(stage.logits), tera(stage.forward.model_flops),
+              tera(stage.backward.model_flops), tera(again));
   }
-  return text;
+  return "One microbatch leaves until its backward; TFLOP of the model, and run again:\n" +
+         table.text();
 }
 
 std::string shape_text(const SavedTensor& tensor) {
@@ -105,19 +107,16 @@ std::string shape_text(const SavedTensor& tensor) {
 
 std::string tensors_table(std::string_view title, const std::vector<SavedTensor>& tensors,
                           Precision precision) {
-  std::string text = fmt::format("{}, on one rank:\n", title);
-  text += fmt::format("  {:<31}  {:<22}  {:<5}  {:<8}  {:>15}\n", "tensor", "shape", "dtype",
-                      "cut by", "bytes");
+  TextTable table({left("tensor", 31), left("shape", 22), left("dtype", 5), left("cut by", 8),
+                   right("bytes", 15)});
   Bytes kept{};
   for (const SavedTensor& tensor : tensors) {
     if (!tensor.recomputed) kept += tensor.bytes();
-    text += fmt::format("  {:<31}  {:<22}  {:<5}  {:<8}  {:>15}{}\n", tensor.name,
-                        shape_text(tensor), element_type(tensor, precision), name(tensor.cut),
-                        with_commas(tensor.bytes().value()), tensor.recomputed ? " again" : "");
+    table.row(tensor.name, shape_text(tensor), element_type(tensor, precision), name(tensor.cut),
+              with_commas(tensor.bytes().value()), tensor.recomputed ? " again" : "");
   }
-  text += fmt::format("  {:<31}  {:<22}  {:<5}  {:<8}  {:>15}\n", "kept until backward", "", "", "",
-                      with_commas(kept.value()));
-  return text;
+  table.row("kept until backward", "", "", "", with_commas(kept.value()));
+  return fmt::format("{}, on one rank:\n", title) + table.text();
 }
 
 std::string words(Convention convention) {
