@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "schedules/figures.h"
 #include "schedules/formats.h"
 #include "schedules/schedule.h"
@@ -95,8 +95,7 @@ std::string to_table(const Schedule& schedule, int width) {
 
 std::string to_json(const Schedule& schedule) {
   // The name may be a file's: escaped, and readable even when it is not UTF-8.
-  const std::string quoted =
-      nlohmann::json(schedule.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string quoted = json_string(schedule.name);
   std::string text = fmt::format(
       "{{\n  \"name\": {},\n  \"num_ranks\": {},\n  \"num_chunks\": {},\n"
       "  \"num_microbatches\": {},\n  \"placement\": \"{}\",\n  \"unit_times\": {},\n  \"ranks\": "

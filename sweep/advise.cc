@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/override.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -195,16 +195,16 @@ std::string settings(const Trial& trial) {
   return text;
 }
 
-nlohmann::ordered_json to_object(const Trial& trial) {
-  nlohmann::ordered_json object;
+Json to_object(const Trial& trial) {
+  Json object;
   object["remedies"] = trial.remedies;
-  object["set"] = nlohmann::ordered_json::object();
+  object["set"] = Json::object();
   for (const Override& change : trial.changes) object["set"][change.path] = change.value;
   if (!trial.note.empty()) object["note"] = trial.note;
   if (!trial.idle.empty()) {
     object["idle"] = trial.idle;
   } else {
-    object["outcome"] = nlohmann::ordered_json::parse(to_json(trial.outcome));
+    object["outcome"] = Json::parse(to_json(trial.outcome));
     if (trial.outcome.legal()) object["fits"] = trial.outcome.fits();
   }
   return object;
@@ -319,20 +319,20 @@ std::string to_text(const Advice& advice) {
 }
 
 std::string to_json(const Advice& advice) {
-  nlohmann::ordered_json root;
-  root["base"] = nlohmann::ordered_json::parse(to_json(advice.base));
-  root["sections"] = nlohmann::ordered_json::array();
+  Json root;
+  root["base"] = Json::parse(to_json(advice.base));
+  root["sections"] = Json::array();
   for (const Advice::Section& section : advice.sections) {
-    nlohmann::ordered_json entry;
+    Json entry;
     entry["symptom"] = kSymptomNames[static_cast<std::size_t>(section.symptom)];
     entry["finding"] = section.finding;
-    entry["trials"] = nlohmann::ordered_json::array();
+    entry["trials"] = Json::array();
     for (const Trial& trial : section.trials) entry["trials"].push_back(to_object(trial));
     root["sections"].push_back(std::move(entry));
   }
-  root["combinations"] = nlohmann::ordered_json::array();
+  root["combinations"] = Json::array();
   for (const Trial& trial : advice.combinations) root["combinations"].push_back(to_object(trial));
-  return root.dump(1) + "\n";
+  return json_text(root, 1);
 }
 
 }  // namespace pipeledger

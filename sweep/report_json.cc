@@ -1,5 +1,5 @@
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/override.h"
 #include "spec/names.h"
 #include "sweep/sweep.h"
@@ -7,15 +7,14 @@
 namespace pipeledger {
 
 std::string to_json(const SweepResult& result) {
-  using json = nlohmann::ordered_json;
-  json root;
+  Json root;
   for (const Variation& variation : result.variations)
     root["vary"].push_back({{"path", variation.path}, {"values", variation.values}});
   root["step_times_compare"] = step_times_compare(result);
-  root["points"] = json::array();
+  root["points"] = Json::array();
   for (const SweepPoint& point : result.points) {
-    json entry;
-    entry["set"] = json::object();
+    Json entry;
+    entry["set"] = Json::object();
     for (const Override& change : point.overrides) entry["set"][change.path] = change.value;
     entry["legal"] = point.outcome.legal();
     if (!point.outcome.legal()) {
@@ -31,7 +30,7 @@ std::string to_json(const SweepResult& result) {
     }
     root["points"].push_back(std::move(entry));
   }
-  return root.dump(1) + "\n";
+  return json_text(root, 1);
 }
 
 }  // namespace pipeledger

@@ -1,11 +1,9 @@
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "topology/report.h"
 
 namespace pipeledger {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(Range range) { return Json::array({range.first, range.last}); }
 
@@ -77,7 +75,7 @@ std::string to_json(const TopologyReport& report) {
                {"cables", to_array(report.cables)},
                {"placement", to_array(report.placement)}};
   if (report.route) json["route"] = to_json(*report.route);
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace pipeledger

@@ -1,11 +1,9 @@
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "validate/validation.h"
 
 namespace pipeledger {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json rank_json(const MeasuredRank& rank) {
   switch (rank.which) {
@@ -54,7 +52,7 @@ std::string to_json(const Validation& validation) {
                                 {"mean_error", family.errors.mean_signed},
                                 {"worst_error", family.errors.worst}});
   }
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 }  // namespace pipeledger

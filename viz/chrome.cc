@@ -5,6 +5,7 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "base/json_text.h"
 #include "viz/drawings.h"
 #include "viz/viz.h"
 #include "viz/words.h"

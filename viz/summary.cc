@@ -1,13 +1,11 @@
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "viz/drawings.h"
 #include "viz/viz.h"
 #include "viz/words.h"
 
 namespace pipeledger {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
@@ -87,7 +85,7 @@ std::string to_summary_json(const StepTrace& trace, const StepMetrics& metrics) 
   for (int r = 0; r < trace.num_ranks; ++r) {
     ranks.push_back(rank_summary(trace, metrics, Rank{r}));
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(out);
 }
 
 Drawing summary() {

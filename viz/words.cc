@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace pipeledger {
@@ -79,15 +79,10 @@ Category largest_category(const RankMetrics& rank) {
                                               bytes.begin())];
 }
 
-std::string json_string(std::string_view text) {
-  using nlohmann::json;
-  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 std::string xml_text(std::string_view text) {
   // The JSON writer has put every byte into valid UTF-8 and every control character into an
   // escape; reading it back leaves valid text.
-  const std::string valid = nlohmann::json::parse(json_string(text)).get<std::string>();
+  const std::string valid = Json::parse(json_string(text)).get<std::string>();
   std::string out;
   for (const char c : valid) {
     if (c == '&') {

@@ -40,9 +40,6 @@ bool fits(const StepTrace& trace, const StepMetrics& metrics);
 /// The category that takes most of `rank`'s peak.
 Category largest_category(const RankMetrics& rank);
 
-/// A string literal with its quotes; bytes that are not UTF-8 become U+FFFD.
-std::string json_string(std::string_view text);
-
 /// Text between tags or in an attribute: & < > " ' escaped, control characters and bytes that are
 /// not UTF-8 replaced by U+FFFD.
 std::string xml_text(std::string_view text);

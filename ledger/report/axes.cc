@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace pipeledger {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Kind {
   const char* name;
@@ -85,7 +83,7 @@ std::string axes_json(const RankBytes& before, const std::vector<AxisVariant>& v
     }
     list.push_back(std::move(each));
   }
-  return Json{{"before", bytes(before)}, {"axes", std::move(list)}}.dump(2) + "\n";
+  return json_text({{"before", bytes(before)}, {"axes", std::move(list)}});
 }
 
 }  // namespace pipeledger

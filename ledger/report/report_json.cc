@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
 #include "ledger/conventions/calculator.h"
 #include "ledger/conventions/korthikanti.h"
 #include "ledger/conventions/megatron.h"
@@ -12,8 +12,6 @@
 
 namespace pipeledger {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const RankReport& rank) {
   return {{"pipeline_rank", rank.rank.value},
@@ -260,7 +258,7 @@ std::string to_json(const LedgerReport& report) {
                {"head_tensors", to_json(report.head, precision)}};
   if (report.side_by_side) json["side_by_side"] = to_json(*report.side_by_side);
   if (report.card) json["card"] = to_json(*report.card);
-  return json.dump(2) + "\n";
+  return json_text(json);
 }
 
 std::string sensitivity_json(const Scenario& scenario) {
@@ -272,11 +270,10 @@ std::string sensitivity_json(const Scenario& scenario) {
                     {"total_bytes", row.total()},
                     {"how", row.how}});
   }
-  return Json{{"scenario", scenario.name},
-              {"rows", std::move(rows)},
-              {"without_selective_recompute_as_printed_bytes", sensitivity_with_34(scenario)}}
-             .dump(2) +
-         "\n";
+  return json_text(
+      {{"scenario", scenario.name},
+       {"rows", std::move(rows)},
+       {"without_selective_recompute_as_printed_bytes", sensitivity_with_34(scenario)}});
 }
 
 }  // namespace pipeledger
