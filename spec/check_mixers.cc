@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "base/nearest_legal.h"
 #include "spec/check_rules.h"
-#include "spec/nearest_legal.h"
 
 namespace pipeledger {
 namespace {
@@ -19,8 +19,7 @@ void check_hybrid_stages(const Scenario& scenario, Findings& findings) {
   const bool has_pipes = !scenario.model.hybrid_segments.empty();
   for (const char* field :
        {"parallel.account_for_embedding_in_pipeline_split",
-        "parallel.account_for_loss_in_pipeline_split",
-        "parallel.pipeline_model_parallel_layout",
+        "parallel.account_for_loss_in_pipeline_split", "parallel.pipeline_model_parallel_layout",
         "parallel.num_layers_per_virtual_pipeline_stage"})
     check_idle(true, field, "with hybrid_layer_pattern, where | ends a stage", findings,
                {kPattern});
@@ -37,8 +36,8 @@ void check_hybrid(const Scenario& scenario, Findings& findings) {
     return model.hybrid_layers.find(letter) != std::string::npos;
   };
   check_hybrid_stages(scenario, findings);
-  check_idle(model.moe.has_value(), "model.moe_layer_freq", "with hybrid_layer_pattern, whose E have experts",
-             findings, {kPattern});
+  check_idle(model.moe.has_value(), "model.moe_layer_freq",
+             "with hybrid_layer_pattern, whose E have experts", findings, {kPattern});
   check_idle(true, kLinearFreq, "with hybrid_layer_pattern, whose G are gated delta net", findings,
              {kPattern});
   if (has('E') && !model.moe)
@@ -49,8 +48,7 @@ void check_hybrid(const Scenario& scenario, Findings& findings) {
     findings.add("model.multi_latent_attention", "is not modelled in hybrid models; remove it",
                  {kPattern});
   if (model.mtp_num_layers > 0)
-    findings.add("model.mtp_num_layers", "is not modelled in hybrid models; remove it",
-                 {kPattern});
+    findings.add("model.mtp_num_layers", "is not modelled in hybrid models; remove it", {kPattern});
   if (scenario.train.overlap_moe_expert_parallel_comm)
     findings.add("train.overlap_moe_expert_parallel_comm",
                  "pairs layers of attention and experts, not those of hybrid models; remove it",
@@ -90,19 +88,19 @@ void check_mamba(const Scenario& scenario, Findings& findings) {
                                     nearest_divisors(2 * model.hidden_size, mamba.head_dim)),
                         {"model.hidden_size", kMambaHeads});
   if (mamba.num_heads % mamba.num_groups != 0)
-    return findings.add(kMambaGroups,
-                        fmt::format("{} does not divide the {} heads; nearest legal: {}",
-                                    mamba.num_groups, mamba.num_heads,
-                                    nearest_divisors(mamba.num_heads, mamba.num_groups)),
-                        {kMambaHeads, "model.mamba_head_dim"});
+    return findings.add(
+        kMambaGroups,
+        fmt::format("{} does not divide the {} heads; nearest legal: {}", mamba.num_groups,
+                    mamba.num_heads, nearest_divisors(mamba.num_heads, mamba.num_groups)),
+        {kMambaHeads, "model.mamba_head_dim"});
   if (mamba.num_heads % t != 0 || mamba.num_groups % t != 0)
-    return findings.add(kTensorSize,
-                        fmt::format("does not divide the {} heads and {} groups of Mamba layers; "
-                                    "nearest legal: {}",
-                                    mamba.num_heads, mamba.num_groups,
-                                    nearest_divisors(std::gcd(mamba.num_heads, mamba.num_groups),
-                                                     t)),
-                        {kMambaHeads, kMambaGroups});
+    return findings.add(
+        kTensorSize,
+        fmt::format("does not divide the {} heads and {} groups of Mamba layers; "
+                    "nearest legal: {}",
+                    mamba.num_heads, mamba.num_groups,
+                    nearest_divisors(std::gcd(mamba.num_heads, mamba.num_groups), t)),
+        {kMambaHeads, kMambaGroups});
   const std::int64_t groups = mamba.num_groups / t;
   const bool is_shared = groups % c == 0 || c % groups == 0;
   if (mamba.num_heads / t % c != 0 || !is_shared)
@@ -114,10 +112,10 @@ void check_mamba(const Scenario& scenario, Findings& findings) {
   const std::int64_t projected =
       2 * mamba.inner() + 2 * mamba.num_groups * mamba.state_dim + mamba.num_heads;
   if (scenario.train.fp8 && projected % 16 != 0)
-    findings.add("train.fp8_format",
-                 fmt::format("needs a Mamba projection whose width, {}, is a multiple of 16",
-                             projected),
-                 {kMambaHeads, kMambaGroups, "model.mamba_state_dim"});
+    findings.add(
+        "train.fp8_format",
+        fmt::format("needs a Mamba projection whose width, {}, is a multiple of 16", projected),
+        {kMambaHeads, kMambaGroups, "model.mamba_state_dim"});
 }
 
 void check_linear_attention(const Scenario& scenario, Findings& findings) {
@@ -137,21 +135,21 @@ void check_linear_attention(const Scenario& scenario, Findings& findings) {
   constexpr const char* kValues = "model.linear_num_value_heads";
   const LinearAttention& linear = *model.linear_attention;
   if (linear.num_value_heads % linear.num_key_heads != 0)
-    return findings.add(kValues,
-                        fmt::format("{} is not a multiple of linear_num_key_heads {}; nearest "
-                                    "legal: {}",
-                                    linear.num_value_heads, linear.num_key_heads,
-                                    nearest_multiples(linear.num_value_heads,
-                                                      linear.num_key_heads)),
-                        {kKeys});
+    return findings.add(
+        kValues,
+        fmt::format("{} is not a multiple of linear_num_key_heads {}; nearest "
+                    "legal: {}",
+                    linear.num_value_heads, linear.num_key_heads,
+                    nearest_multiples(linear.num_value_heads, linear.num_key_heads)),
+        {kKeys});
   const std::int64_t t = scenario.parallel.tensor_model_parallel_size;
   const std::int64_t c = scenario.parallel.context_parallel_size;
   if (linear.num_key_heads % (t * c) != 0)
-    findings.add(c > 1 ? kContextSize : kTensorSize,
-                 fmt::format("{} ranks do not share out linear_num_key_heads {}; nearest legal: {}",
-                             t * c, linear.num_key_heads,
-                             nearest_divisors(linear.num_key_heads, t * c)),
-                 {kKeys, kTensorSize, kContextSize});
+    findings.add(
+        c > 1 ? kContextSize : kTensorSize,
+        fmt::format("{} ranks do not share out linear_num_key_heads {}; nearest legal: {}", t * c,
+                    linear.num_key_heads, nearest_divisors(linear.num_key_heads, t * c)),
+        {kKeys, kTensorSize, kContextSize});
   const std::int64_t projected =
       2 * linear.keys() + 2 * linear.values() + 2 * linear.num_value_heads;
   const std::int64_t aligned =
