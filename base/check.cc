@@ -1,14 +1,12 @@
 #include "base/check.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include "base/internal_error.h"
 
 namespace pipeledger {
 
 void check_failed(const char* condition, const char* file, int line, std::string_view details) {
-  fmt::print(stderr, "pipeledger: internal error at {}:{}: {} ({})\n", file, line, condition,
-             details);
-  std::abort();
+  throw InternalError(
+      fmt::format("internal error at {}:{}: {} ({})", file, line, condition, details));
 }
 
 }  // namespace pipeledger

@@ -1,4 +1,4 @@
-// Assertions for bugs on our side: never compiled out, and they print their values.
+// Assertions for bugs on our side: never compiled out, and they tell their values.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 
 namespace pipeledger {
 
-/// Prints the condition, where it stands and `details` to stderr, then aborts.
+/// Throws InternalError (base/internal_error.h) with the condition, where it stands and `details`.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                std::string_view details);
 

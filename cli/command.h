@@ -16,5 +16,6 @@ void add_view_command(CLI::App& app);
 void add_convert_command(CLI::App& app);
 void add_validate_command(CLI::App& app);
 void add_schema_command(CLI::App& app);
+void add_documents_command(CLI::App& app);
 
 }  // namespace pipeledger

@@ -3,7 +3,6 @@
 
 #include "cli/command.h"
 #include "cli/options.h"
-#include "spec/load.h"
 
 namespace pipeledger {
 namespace {

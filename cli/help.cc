@@ -50,12 +50,6 @@ std::string left_of(const CLI::Option& option) {
   return takes_value && !type.empty() ? left + " " + type : left;
 }
 
-std::string text_of(const CLI::Option& option) {
-  const std::string preset = option.get_default_str();
-  if (preset.empty()) return option.get_description();
-  return fmt::format("{} (default: {})", option.get_description(), preset);
-}
-
 std::string usage(const CLI::App& app, const std::string& name) {
   std::string out = "usage: " + name;
   if (!app.get_subcommands({}).empty()) out += " COMMAND";
@@ -68,21 +62,9 @@ std::string usage(const CLI::App& app, const std::string& name) {
   return out;
 }
 
-std::vector<const CLI::Option*> in_reading_order(const CLI::App& app) {
-  std::vector<const CLI::Option*> options = app.get_options();
-  // CLI11 puts --help first; readers look for the arguments there.
-  std::stable_sort(options.begin(), options.end(), [&app](const auto* a, const auto* b) {
-    const auto key = [&app](const CLI::Option* option) {
-      return option->get_positional() ? 0 : option == app.get_help_ptr() ? 2 : 1;
-    };
-    return key(a) < key(b);
-  });
-  return options;
-}
-
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const CLI::App* command : listed_commands(app)) names.push_back(command->get_name());
   return names;
 }
 
@@ -128,10 +110,35 @@ std::string see_help(const std::string& sentence, const std::string& command) {
 
 }  // namespace
 
+std::vector<const CLI::App*> listed_commands(const CLI::App& app) {
+  std::vector<const CLI::App*> commands;
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (!command->get_group().empty()) commands.push_back(command);
+  return commands;
+}
+
+std::vector<const CLI::Option*> in_reading_order(const CLI::App& app) {
+  std::vector<const CLI::Option*> options = app.get_options();
+  // CLI11 puts --help first; readers look for the arguments there.
+  std::stable_sort(options.begin(), options.end(), [&app](const auto* a, const auto* b) {
+    const auto key = [&app](const CLI::Option* option) {
+      return option->get_positional() ? 0 : option == app.get_help_ptr() ? 2 : 1;
+    };
+    return key(a) < key(b);
+  });
+  return options;
+}
+
+std::string text_of(const CLI::Option& option) {
+  const std::string preset = option.get_default_str();
+  if (preset.empty()) return option.get_description();
+  return fmt::format("{} (default: {})", option.get_description(), preset);
+}
+
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
                                      CLI::AppFormatMode /*mode*/) const {
   std::string out = fmt::format("{}\n\n{}\n\n", app->get_description(), usage(*app, name));
-  for (const CLI::App* command : app->get_subcommands({}))
+  for (const CLI::App* command : listed_commands(*app))
     out += row(command->get_name(), command->get_description());
   for (const CLI::Option* option : in_reading_order(*app))
     if (!option->get_group().empty()) out += row(left_of(*option), text_of(*option));
@@ -169,8 +176,9 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
 }
 
 bool is_command(const CLI::App& app, const std::string& word) {
-  const std::vector<std::string> names = command_names(app);
-  return std::find(names.begin(), names.end(), word) != names.end();
+  const std::vector<const CLI::App*> commands = app.get_subcommands({});
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const CLI::App* command) { return command->get_name() == word; });
 }
 
 }  // namespace pipeledger

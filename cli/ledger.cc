@@ -9,8 +9,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "ledger/report/report.h"
-#include "sim/allocation.h"
+#include "pipeledger/ledger.h"
 #include "sim/in_flight.h"
 #include "spec/names.h"
 #include "sweep/axis_variants.h"
@@ -43,12 +42,10 @@ Convention convention_of(const Options& options, const Scenario& scenario) {
 }
 
 LedgerReport report(const Options& options, const Scenario& scenario) {
-  const LedgerOptions asked = ledger_options(options);
-  if (options.convention != "all")
-    return describe(scenario, {convention_of(options, scenario)}, asked);
-  LedgerReport all = describe(scenario, all_conventions(), asked);
-  all.side_by_side = side_by_side(scenario, all_conventions(), peak_in_flight_of(scenario));
-  return all;
+  const bool all = options.convention == "all";
+  return make_ledger(scenario,
+                     all ? all_conventions() : std::vector{convention_of(options, scenario)},
+                     ledger_options(options));
 }
 
 std::string axes(const Options& options, const Scenario& scenario) {
@@ -58,23 +55,11 @@ std::string axes(const Options& options, const Scenario& scenario) {
   return options.format == "json" ? axes_json(before, variants) : axes_text(before, variants);
 }
 
-/// A ledger needs no schedule; where there is none the allocator's slack is the fitted one.
-std::optional<PlayedAllocator> first_ranks_allocator(const Scenario& scenario) {
-  try {
-    return played_allocator(AllocationModel(scenario), Rank{0}, scenario.sim.alloc_conf);
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
 std::string result(const Options& options, const Scenario& scenario) {
   const bool json = options.format == "json";
   if (options.axes) return axes(options, scenario);
   if (options.sensitivity) return json ? sensitivity_json(scenario) : sensitivity_text(scenario);
-  LedgerReport told = report(options, scenario);
-  // The other conventions print what their sources do.
-  if (convention_of(options, scenario) == Convention::exact)
-    told.card = card_budget(scenario, Rank{0}, first_ranks_allocator(scenario));
+  const LedgerReport told = report(options, scenario);
   return json ? to_json(told) : to_text(told);
 }
 

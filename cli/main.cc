@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/internal_error.h"
 #include "base/problem.h"
 #include "cli/command.h"
 #include "cli/help.h"
@@ -39,6 +41,7 @@ void add_commands(CLI::App& app) {
   add_convert_command(app);
   add_validate_command(app);
   add_schema_command(app);
+  add_documents_command(app);
   app.footer(
       "Examples:\n"
       "  pipeledger run examples/llama3-70b-tp8-pp8.yaml\n"
@@ -118,6 +121,9 @@ int main(int argc, char** argv) {
   } catch (const InputError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return kWrongInput;
+  } catch (const InternalError& error) {
+    fmt::print(stderr, "pipeledger: {}\n", error.what());
+    std::abort();
   } catch (const std::exception& error) {
     fmt::print(stderr, "pipeledger: {}\n", error.what());
     return kFailed;

@@ -8,19 +8,20 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "base/problem.h"
 #include "base/text.h"
-#include "launch/load.h"
-#include "spec/load.h"
 #include "spec/schema.h"
 
 namespace pipeledger {
 namespace {
 
 constexpr const char* kMegatronFlag = "--megatron-flag";
+// How the name of a choice's validator begins; its words follow.
+const std::string kChoices = "one of ";
 
 /// "name=value" words; `example` shows one.
 std::vector<Override> pairs(const std::vector<std::string>& words, const std::string& option,
@@ -115,9 +116,23 @@ void add_choice_option(CLI::App& command, const std::string& flag, std::string& 
                        close.empty() ? "" : fmt::format("; did you mean {}?", close));
   };
   command.add_option(flag, choice, text)
-      ->check(CLI::Validator(known, ""))
+      ->check(CLI::Validator(known, "").name(kChoices + join(names, " ")))
       ->type_name("NAME")
       ->capture_default_str();
+}
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  std::string name;
+  try {
+    // CLI11 shows a validator of options that may be changed only.
+    name = const_cast<CLI::Option&>(option).get_validator()->get_name();
+  } catch (const CLI::OptionNotFound&) {
+  }
+  std::vector<std::string> choices;
+  if (!name.starts_with(kChoices)) return choices;
+  std::istringstream words(name.substr(kChoices.size()));
+  for (std::string word; words >> word;) choices.push_back(word);
+  return choices;
 }
 
 std::vector<std::string> with_megatron_flags(int argc, char** argv) {
@@ -133,22 +148,25 @@ std::vector<std::string> with_megatron_flags(int argc, char** argv) {
   return out;
 }
 
-LoadedScenario load_with_text(const ScenarioOptions& options,
-                              const std::vector<Override>& changes) {
+ScenarioSource source_of(const ScenarioOptions& options) {
   check_sources(options);
   std::vector<Problem> problems;
-  std::vector<Override> overrides =
+  const std::vector<Override> overrides =
       pairs(options.overrides, "--set", "path", "train.global_batch_size=64", problems);
   const std::vector<Override> environment =
       pairs(options.environment, "--set-env", "name", "NNODES=4", problems);
   if (!problems.empty()) throw InputError(std::move(problems));
-  overrides.insert(overrides.end(), changes.begin(), changes.end());
-  if (!options.is_megatron()) return load_file(options.path, overrides);
+  if (!options.is_megatron()) return ScenarioSource::from_file(options.path).set(overrides);
   MegatronInput input{.flags = options.megatron_flags,
                       .environment = environment,
                       .ignores_unknown = options.skips_unknown};
   input.files.assign(options.megatron_files.begin(), options.megatron_files.end());
-  LoadedScenario loaded = load_megatron(input, overrides);
+  return ScenarioSource::from_launch(std::move(input)).set(overrides);
+}
+
+LoadedScenario load_with_text(const ScenarioOptions& options,
+                              const std::vector<Override>& changes) {
+  LoadedScenario loaded = source_of(options).set(changes).load_with_text();
   // Of a scenario that is loaded again and again they are told once.
   for (const std::string& note : changes.empty() ? loaded.notes : std::vector<std::string>{})
     fmt::print(stderr, "note: {}\n", note);

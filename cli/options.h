@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "spec/load.h"
-#include "spec/scenario.h"
+#include "pipeledger/scenario.h"
 
 namespace pipeledger {
 
@@ -43,6 +42,12 @@ void add_format_option(CLI::App& command, std::string& format,
 /// A word of `names`, into `choice`, which holds the default.
 void add_choice_option(CLI::App& command, const std::string& flag, std::string& choice,
                        const std::vector<std::string>& names, const std::string& text);
+/// The words that such an option chooses from; none: it is another one.
+std::vector<std::string> choices_of(const CLI::Option& option);
+
+/// What they name. Throws InputError where they contradict each other, and for an override without
+/// '='.
+ScenarioSource source_of(const ScenarioOptions& options);
 
 /// Throws InputError, for an override without '=' too. `changes` come after --set. What was assumed
 /// goes to stderr, unless there are changes.

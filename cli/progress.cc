@@ -18,7 +18,7 @@ ProgressLine::~ProgressLine() {
   if (shown_) fmt::print(stderr, "\r{}", kEraseToEnd);
 }
 
-Progress ProgressLine::callback() {
+std::function<void(double)> ProgressLine::callback() {
   if (!terminal_) return {};
   return [this](double done) {
     if (Clock::now() >= next_) show(fmt::format("simulating {:.0f} %", 100 * done));

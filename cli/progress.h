@@ -3,9 +3,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
-
-#include "sim/play.h"
 
 namespace pipeledger {
 
@@ -18,7 +17,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   /// Shows the share that is done, no more often than kInterval. Empty where stderr is no terminal.
-  Progress callback();
+  std::function<void(double)> callback();
 
   /// A bar, "sweeping [####    ] 120 of 300", no more often than kInterval.
   void bar(const std::string& what, std::size_t done, std::size_t total);

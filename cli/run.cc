@@ -1,26 +1,15 @@
-#include <fmt/format.h>
-
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/problem.h"
-#include "base/signals.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "ledger/report/overheads.h"
-#include "sim/simulate.h"
-#include "spec/scenario.h"
-#include "trace/metrics.h"
-#include "viz/viz.h"
+#include "pipeledger/draw.h"
+#include "pipeledger/simulate.h"
 
 namespace pipeledger {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct RunOptions {
   ScenarioOptions scenario;
@@ -29,60 +18,22 @@ struct RunOptions {
   std::string engine;  // empty: the scenario's
 };
 
-struct OutputFile {
-  std::string name;
-  std::string bytes;
-};
-
-/// Every file is ready before the first is written. `progress` names the one in work.
-std::vector<OutputFile> draw_outputs(const StepTrace& trace, const StepMetrics& metrics,
-                                     ProgressLine& progress) {
-  std::vector<OutputFile> files;
-  const auto add = [&](const std::string& name, auto draw) {
-    progress.show("drawing " + name);
-    files.push_back({name, draw()});
-  };
-  add("summary.json", [&] { return to_summary_json(trace, metrics); });
-  add("memory.csv", [&] { return to_memory_csv(trace); });
-  add("step.pb", [&] { return serialize(trace); });
-  add("step.svg", [&] { return to_svg(trace, metrics); });
-  add("trace.json.gz", [&] { return gzip(to_chrome_json(trace)); });
-  return files;
-}
-
-void write_outputs(const fs::path& folder, const std::vector<OutputFile>& files) {
-  make_folder(folder);
-  const HeldSignals held;  // all of them, or none
-  for (const OutputFile& file : files) write_file(folder / file.name, file.bytes);
-}
-
-std::vector<RankNeed> needs(const StepTrace& trace, const StepMetrics& metrics) {
-  std::vector<RankNeed> list;
-  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
-    list.push_back({.allocated = Bytes(metrics.ranks[rank].peak_allocated_bytes)});
-    if (const auto& peaks = trace.ranks[rank].allocator) {
-      list.back().played = {.allocated = Bytes(peaks->allocated_bytes),
-                            .reserved = Bytes(peaks->reserved_bytes),
-                            .largest_free_block = Bytes(peaks->largest_free_block_bytes)};
-    }
-  }
-  return list;
-}
-
 /// What goes to stdout. The progress line is gone when it is printed.
 std::string run_step(const RunOptions& options) {
   ScenarioOptions written = options.scenario;
   if (!options.engine.empty()) written.overrides.push_back("sim.engine=" + options.engine);
   const Scenario scenario = load(written);
   ProgressLine progress;
-  const StepTrace trace =
-      with_positions(scenario, [&] { return simulate(scenario, progress.callback(), true); });
-  const StepMetrics metrics = compute_metrics(trace);
-  if (!options.output.empty())
-    write_outputs(options.output, draw_outputs(trace, metrics, progress));
-  if (options.format == "json") return to_summary_json(trace, metrics);
-  return to_terminal_table(trace, metrics, terminal_width(), colour_wanted()) +
-         fit_text(scenario, needs(trace, metrics));
+  const Step step = simulate_step(scenario, {.progress = progress.callback()});
+  if (!options.output.empty()) {
+    const std::vector<OutputFile> files = draw_outputs(
+        step, [&](const std::string& name) { progress.show("drawing " + name); });
+    make_folder(options.output);
+    write_outputs(files, options.output);
+  }
+  if (options.format == "json") return draw(step, "summary");
+  return draw(step, "table", {.width = terminal_width(), .colour = colour_wanted()}) +
+         fit_text(scenario, step);
 }
 
 }  // namespace

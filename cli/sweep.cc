@@ -13,7 +13,6 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/progress.h"
-#include "spec/load.h"
 #include "spec/names.h"
 #include "sweep/mpi_workers.h"
 

@@ -5,8 +5,7 @@
 #include "base/registry.h"
 #include "cli/command.h"
 #include "cli/options.h"
-#include "trace/metrics.h"
-#include "viz/drawings.h"
+#include "pipeledger/draw.h"
 
 namespace pipeledger {
 namespace {
@@ -18,10 +17,8 @@ struct ViewOptions {
 };
 
 void view(const ViewOptions& options) {
-  const StepTrace trace = parse_step_trace(read_file(options.trace), options.trace);
-  const std::string text = find_drawing(options.format)
-                               .draw(trace, compute_metrics(trace),
-                                     {.width = terminal_width(), .colour = colour_wanted()});
+  const std::string text = draw(read_step(options.trace), options.format,
+                                {.width = terminal_width(), .colour = colour_wanted()});
   if (options.output == "-") {
     print_result(text);
   } else {

@@ -10,8 +10,10 @@
 // clang-format on
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <queue>
@@ -57,6 +59,24 @@ struct Path {
 std::uint64_t key(std::size_t from, std::size_t to) {
   return (static_cast<std::uint64_t>(from) << 32) | to;
 }
+
+/// SimGrid sets handlers of its own as it starts (on SIGINT it exits). They are the host's to set:
+/// what stood before stands again behind this.
+class KeptSignals {
+ public:
+  KeptSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &before_[i]);
+  }
+  ~KeptSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  KeptSignals(const KeptSignals&) = delete;
+  KeptSignals& operator=(const KeptSignals&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGSEGV, SIGBUS};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
 
 /// A zone whose routes are ours: SimGrid asks for each flow's as it starts.
 class GraphZone : public routing::NetZoneImpl {
@@ -120,6 +140,7 @@ struct Engine::Impl {
     for (const char* setting : kSettings) arguments.push_back(const_cast<char*>(setting));
     arguments.push_back(nullptr);
     int num_arguments = static_cast<int>(arguments.size()) - 1;
+    const KeptSignals kept;
     engine = std::make_unique<s4u::Engine>(&num_arguments, arguments.data());
   }
 

@@ -9,8 +9,6 @@
 namespace pipeledger {
 namespace {
 
-const Position kSetPosition{.file = std::string(kSetFlag)};
-
 std::vector<std::string> split_path(std::string_view path) {
   std::vector<std::string> parts(1);
   for (const char c : path) {
@@ -23,27 +21,27 @@ std::vector<std::string> split_path(std::string_view path) {
   return parts;
 }
 
-Node& member(Node& group, const std::string& key) {
+Node& member(Node& group, const std::string& key, const Position& where) {
   const auto found = std::find_if(group.members.begin(), group.members.end(),
                                   [&](const Member& member) { return member.key == key; });
   if (found != group.members.end()) return found->value;
-  return group.members.emplace_back(Member{key, kSetPosition, Node{.position = kSetPosition}})
-      .value;
+  return group.members.emplace_back(Member{key, where, Node{.position = where}}).value;
 }
 
 }  // namespace
 
 void apply_override(Node& root, const Override& change, std::vector<Problem>& problems) {
+  const Position where{.file = change.place};
   const std::vector<std::string> parts = split_path(change.path);
   const auto is_empty = [](const std::string& part) { return part.empty(); };
   if (std::any_of(parts.begin(), parts.end(), is_empty)) {
-    problems.push_back(problem_at(kSetPosition, change.path,
+    problems.push_back(problem_at(where, change.path,
                                   "is not a field path; write section.field=value, such as "
                                   "train.global_batch_size=64"));
     return;
   }
   if (parts.size() > static_cast<std::size_t>(kMaxDepth)) {
-    problems.push_back(problem_at(kSetPosition, change.path, "is nested too deep"));
+    problems.push_back(problem_at(where, change.path, "is nested too deep"));
     return;
   }
   Node* node = &root;
@@ -51,15 +49,15 @@ void apply_override(Node& root, const Override& change, std::vector<Problem>& pr
     if (node->kind == Node::Kind::nothing) node->kind = Node::Kind::group;
     if (node->kind != Node::Kind::group) {
       problems.push_back(problem_at(
-          kSetPosition, change.path,
+          where, change.path,
           node->kind == Node::Kind::list
               ? "runs through a list, which --set cannot change; edit the file"
               : fmt::format("runs through \"{}\", which is a value and not a group", node->text)));
       return;
     }
-    node = &member(*node, part);
+    node = &member(*node, part, where);
   }
-  *node = plain_word(change.value, kSetPosition);
+  *node = plain_word(change.value, where);
 }
 
 Node plain_word(std::string text, const Position& position) {

@@ -52,11 +52,8 @@ Node read_json(std::string_view text, const std::string& file);
 /// Protobuf text format, on protobuf's own tokenizer.
 Node read_textproto(std::string_view text, const std::string& file);
 
-/// The file that positions of --set name.
-inline constexpr std::string_view kSetFlag = "--set";
-
 /// Puts a word at `path` ("train.seq_length"), as if the file had written it there; positions say
-/// "--set". A path that runs through a list or a value is a Problem, added to `problems`.
+/// its place. A path that runs through a list or a value is a Problem, added to `problems`.
 void apply_override(Node& root, const Override& change, std::vector<Problem>& problems);
 
 /// The tree as YAML that reads back as the same tree, a field a line.

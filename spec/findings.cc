@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/override.h"
+
 namespace pipeledger {
 namespace {
 

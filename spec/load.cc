@@ -100,16 +100,9 @@ Scenario build(Node& root, const std::vector<Override>& overrides, std::vector<P
   return scenario;
 }
 
-LoadedScenario parse(std::string_view text, std::string_view format,
-                     const std::filesystem::path& path, const std::vector<Override>& overrides,
-                     const SectionReader& read_hf_config) {
-  Node root = read_document(text, format, path.string());
-  root.position.file = path.string();
-  refuse_model_config(root);
-  LoadedScenario loaded;
-  loaded.scenario =
-      build(root, overrides, {}, path.parent_path(), read_hf_config, false, loaded.notes);
-  loaded.scenario.name = path.stem().string();
+/// With its name, and the fields as text.
+LoadedScenario named(LoadedScenario loaded, const std::string& name, const Node& root) {
+  loaded.scenario.name = name;
   loaded.yaml = to_yaml(root);
   loaded.json = to_json(root);
   return loaded;
@@ -117,10 +110,23 @@ LoadedScenario parse(std::string_view text, std::string_view format,
 
 }  // namespace
 
+LoadedScenario parse_with_text(std::string_view text, std::string_view format,
+                               const std::filesystem::path& path,
+                               const std::vector<Override>& overrides,
+                               const SectionReader& read_hf_config) {
+  Node root = read_document(text, format, path.string());
+  root.position.file = path.string();
+  refuse_model_config(root);
+  LoadedScenario loaded;
+  loaded.scenario =
+      build(root, overrides, {}, path.parent_path(), read_hf_config, false, loaded.notes);
+  return named(std::move(loaded), path.stem().string(), root);
+}
+
 Scenario parse_scenario(std::string_view text, std::string_view format,
                         const std::filesystem::path& path, const std::vector<Override>& overrides,
                         const SectionReader& read_hf_config) {
-  return parse(text, format, path, overrides, read_hf_config).scenario;
+  return parse_with_text(text, format, path, overrides, read_hf_config).scenario;
 }
 
 Scenario load_scenario(const std::filesystem::path& path, const std::vector<Override>& overrides,
@@ -132,7 +138,15 @@ LoadedScenario load_with_text(const std::filesystem::path& path,
                               const std::vector<Override>& overrides,
                               const SectionReader& read_hf_config) {
   const std::string format = format_of(path);
-  return parse(read_file(path), format, path, overrides, read_hf_config);
+  return parse_with_text(read_file(path), format, path, overrides, read_hf_config);
+}
+
+LoadedScenario load_fields(const std::string& name, const std::vector<Override>& fields,
+                           const SectionReader& read_hf_config) {
+  Node root{.kind = Node::Kind::group};
+  LoadedScenario loaded;
+  loaded.scenario = build(root, fields, {}, {}, read_hf_config, false, loaded.notes);
+  return named(std::move(loaded), name, root);
 }
 
 LoadedScenario load_document(ForeignDocument document, const std::vector<Override>& overrides,
@@ -140,10 +154,7 @@ LoadedScenario load_document(ForeignDocument document, const std::vector<Overrid
   LoadedScenario loaded{.notes = std::move(document.notes)};
   loaded.scenario = build(document.root, overrides, std::move(document.problems),
                           document.path.parent_path(), read_hf_config, true, loaded.notes);
-  loaded.scenario.name = document.path.stem().string();
-  loaded.yaml = to_yaml(document.root);
-  loaded.json = to_json(document.root);
-  return loaded;
+  return named(std::move(loaded), document.path.stem().string(), document.root);
 }
 
 InputError locate(const Scenario& scenario, const InputError& error) {

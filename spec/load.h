@@ -27,6 +27,7 @@ Scenario parse_scenario(std::string_view text, std::string_view format,
                         const std::vector<Override>& overrides = {},
                         const SectionReader& read_hf_config = {});
 
+/// A scenario, with what its reading left.
 struct LoadedScenario {
   Scenario scenario;
   std::string yaml, json;          // the fields written, as scenario files
@@ -37,6 +38,17 @@ struct LoadedScenario {
 LoadedScenario load_with_text(const std::filesystem::path& path,
                               const std::vector<Override>& overrides = {},
                               const SectionReader& read_hf_config = {});
+
+/// parse_scenario with the fields as text.
+LoadedScenario parse_with_text(std::string_view text, std::string_view format,
+                               const std::filesystem::path& path,
+                               const std::vector<Override>& overrides = {},
+                               const SectionReader& read_hf_config = {});
+
+/// A scenario of these fields alone, checked as a file's; a file that one names is looked up in the
+/// current folder.
+LoadedScenario load_fields(const std::string& name, const std::vector<Override>& fields,
+                           const SectionReader& read_hf_config = {});
 
 /// A document that was made from somebody else's file, with what its making brought to light.
 struct ForeignDocument {

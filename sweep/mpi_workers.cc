@@ -4,7 +4,6 @@
 #include <poll.h>
 
 #include <cstdint>
-#include <cstdlib>
 
 namespace pipeledger {
 namespace {
@@ -14,11 +13,6 @@ constexpr int kPiece = 1;
 constexpr int kResult = 2;
 
 }  // namespace
-
-bool started_by_mpirun() {
-  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
-  return size != nullptr && std::atoi(size) > 1;
-}
 
 MpiJob::MpiJob(const Work& work) : work_(work) {
   // Before MPI_Init, which holds resources that a fork would double.

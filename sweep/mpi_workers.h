@@ -7,7 +7,7 @@
 
 namespace pipeledger {
 
-/// mpirun started this process as one of several.
+/// mpirun started this process as one of several. Known without MPI too.
 bool started_by_mpirun();
 
 /// MPI, from MPI_Init to MPI_Finalize: at most one a process. Rank 0 hands out the pieces and is
@@ -16,6 +16,7 @@ bool started_by_mpirun();
 /// rank 0 was told before is not lost.
 class MpiJob {
  public:
+  /// Throws RunError where pipeledger was built without MPI.
   explicit MpiJob(const Work& work);
   /// On rank 0 sends the others home.
   ~MpiJob();
