@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "ledger/report/overheads.h"
-#include "sim/allocation.h"
 #include "sim/simulate.h"
 
 namespace pipeledger {
@@ -34,9 +33,8 @@ Step simulate_step(const Scenario& scenario, const SimulateOptions& options) {
   };
   try {
     check_stop();
-    Step step{.trace = simulate(scenario, on_progress)};
+    Step step{.trace = simulate(scenario, on_progress, options.play_allocators)};
     check_stop();
-    if (options.play_allocators) play_allocators(scenario, step.trace);
     step.metrics = compute_metrics(step.trace);
     return step;
   } catch (const InputError& error) {

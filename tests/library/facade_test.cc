@@ -145,7 +145,7 @@ TEST(SimulateStep, SeveralThreadsAtOnceGiveWhatOneGives) {
 
 TEST(SimulateStep, TellsItsProgressAndCanBeStopped) {
   const Scenario scenario = llama().set("train.global_batch_size", 2048).load();
-  for (const EngineKind engine : {EngineKind::simgrid}) {
+  for (const EngineKind engine : {EngineKind::simgrid, EngineKind::fast}) {
     SCOPED_TRACE(static_cast<int>(engine));
     Scenario played = scenario;
     played.sim.engine = engine;
