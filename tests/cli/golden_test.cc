@@ -24,7 +24,8 @@ std::vector<fs::path> scenarios() {
   for (const fs::directory_entry& entry :
        fs::directory_iterator(fs::absolute(PIPELEDGER_SOURCE_DIR "/examples"))) {
     const std::string name = entry.path().filename().string();
-    if (!name.ends_with("-config.json") && !name.ends_with(".jsonl") && !name.ends_with(".csv")) {
+    if (!entry.is_directory() && !name.ends_with("-config.json") && !name.ends_with(".jsonl") &&
+        !name.ends_with(".csv")) {
       paths.push_back(entry.path());
     }
   }

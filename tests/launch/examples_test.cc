@@ -16,6 +16,7 @@ Scenario example(const std::string& name) {
 TEST(Examples, EachLoads) {
   int num_scenarios = 0;
   for (const auto& entry : std::filesystem::directory_iterator(PIPELEDGER_SOURCE_DIR "/examples")) {
+    if (entry.is_directory()) continue;                                        // a program
     if (entry.path().filename().string().ends_with("-config.json")) continue;  // Hugging Face's
     if (entry.path().extension() == ".jsonl") continue;                        // measurements
     if (entry.path().extension() == ".csv") continue;                          // a schedule

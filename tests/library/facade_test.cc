@@ -37,7 +37,7 @@ ScenarioSource llama() {
       .set("train.seq_length", 8192)
       .set("train.global_batch_size", 32L)
       .set("train.use_distributed_optimizer", true)
-      .set("train.moe_imbalance_factor", 1.0)
+      .set("model.hidden_dropout", 0.0)
       .set("sim.engine", std::string("fast"));
 }
 
@@ -66,11 +66,10 @@ struct Folder {
 TEST(ScenarioSource, FieldsInCodeMakeTheScenarioThatAFileMakes) {
   const Scenario in_code = llama().load();
   Scenario written = ScenarioSource::from_text(R"(
-model: { preset: llama3-70b }
+model: { preset: llama3-70b, hidden_dropout: 0 }
 cluster: { preset: dgx-h100 }
 parallel: { tensor_model_parallel_size: 8, pipeline_model_parallel_size: 8 }
-train: { seq_length: 8192, global_batch_size: 32, use_distributed_optimizer: true,
-         moe_imbalance_factor: 1 }
+train: { seq_length: 8192, global_batch_size: 32, use_distributed_optimizer: true }
 sim: { engine: fast })",
                                                "yaml", "llama.yaml")
                          .load();
