@@ -207,7 +207,7 @@ TEST(Outputs, ColourIsForTerminalsThatWantIt) {
 TEST(Outputs, ProgressIsForTerminalsAndGoneAtTheEnd) {
   Workplace here;
   const std::string run =
-      "pipeledger run examples/llama3-70b-vpp.yaml --set train.global_batch_size=12288";
+      "pipeledger run examples/llama3-70b-vpp.yaml --set train.global_batch_size=5120";
   EXPECT_EQ(here.run(run).err, "");
   const auto begin = std::chrono::steady_clock::now();
   const Outcome terminal = here.run("NO_COLOR=1 script -qec '" + run + "' /dev/null");

@@ -189,7 +189,7 @@ TEST(SimulateStep, LeavesTheHostsSignalsAlone) {
 
 TEST(SimulateStep, WhatDoesNotFitTogetherHasItsPlace) {
   try {
-    simulate_step(tiny().set("sim.schedule", "interleaved").load());
+    simulate_step(tiny().set("sim.schedule", "interleavd").load());
     FAIL();
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("sim.schedule"));
