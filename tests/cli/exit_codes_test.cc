@@ -166,5 +166,16 @@ TEST(ExitCode, APipeThatClosesIsNoCrash) {
   EXPECT_THAT(outcome.err, IsEmpty());
 }
 
+TEST(ExitCode, OfARunThatIsInterruptedIsTheSignalsAndNothingIsWritten) {
+  Workplace here;
+  const std::string command =
+      "pipeledger run examples/tiny.json --set train.global_batch_size=49152 -o out";
+  const Outcome outcome = here.run("timeout --preserve-status -s INT 0.5 " + command);
+  EXPECT_EQ(outcome.status, 128 + SIGINT);
+  EXPECT_EQ(outcome.err, "pipeledger: interrupted\n");
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(here.run("ls out").out, "");
+}
+
 }  // namespace
 }  // namespace pipeledger::testing
