@@ -1,3 +1,4 @@
+// The command `advise`: plays a step, tries remedies, prints what helped.
 #include "sweep/advise.h"
 
 #include <memory>

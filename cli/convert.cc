@@ -1,3 +1,4 @@
+// The command `convert`: a launch, or any scenario, as a scenario file.
 #include <memory>
 #include <string>
 

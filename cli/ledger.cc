@@ -1,3 +1,4 @@
+// The command `ledger`: bytes and flops of each rank, by our count or by a convention.
 #include <fmt/format.h>
 
 #include <cmath>

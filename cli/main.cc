@@ -1,3 +1,4 @@
+// The program: finds the command, prints errors, answers Ctrl-C, gives the exit code.
 #include <fmt/format.h>
 #include <unistd.h>
 

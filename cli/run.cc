@@ -1,3 +1,4 @@
+// The command `run`: simulates one step, prints its table and writes its files.
 #include <memory>
 #include <string>
 #include <vector>

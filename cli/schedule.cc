@@ -1,3 +1,4 @@
+// The command `schedule`: the ops of every rank, from a scenario, a name or a file.
 #include "schedules/schedule.h"
 
 #include <fmt/format.h>

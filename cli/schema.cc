@@ -1,3 +1,4 @@
+// The command `schema`: the fields of a scenario as JSON Schema or Markdown.
 #include <memory>
 #include <string>
 

@@ -1,3 +1,4 @@
+// The command `sweep`: many steps with some fields varied.
 #include "sweep/sweep.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The command `topology`: the cluster, who sits where, and routes.
 #include "topology/topology.h"
 
 #include <memory>

@@ -1,3 +1,4 @@
+// The command `validate`: predicted against measured.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,3 +1,4 @@
+// The command `view`: draws a trace that a run has left.
 #include <memory>
 #include <string>
 

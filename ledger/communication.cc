@@ -1,3 +1,4 @@
+// What data parallelism, tied embeddings and the pipeline send (ledger.h).
 #include "ledger/ledger.h"
 #include "ledger/shape.h"
 

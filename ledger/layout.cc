@@ -1,3 +1,4 @@
+// Which layers each stage holds (ledger.h): Megatron-LM, get_num_layers_to_build.
 #include <fmt/format.h>
 
 #include <algorithm>

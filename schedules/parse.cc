@@ -1,3 +1,4 @@
+// Our text of a schedule, read back into its orders (schedule.h).
 #include "schedules/schedule.h"
 #include "schedules/tokens.h"
 

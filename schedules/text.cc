@@ -1,3 +1,4 @@
+// The format `text` of written schedules: a line a rank, 0F0 1B0.
 #include "base/text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The format `torch-comms-csv`: PyTorch's lowered orders, with sends and receives.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The format `torch-csv`: PyTorch's compute orders.
 #include <fmt/format.h>
 
 #include <utility>

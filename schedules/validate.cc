@@ -1,3 +1,4 @@
+// Proves that every op of a schedule can run, or shows the op that cannot (schedule.h).
 #include <fmt/format.h>
 
 #include <algorithm>

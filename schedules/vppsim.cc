@@ -1,3 +1,4 @@
+// The format `vppsim`: task orders as VppSim writes them in JSON.
 #include <fmt/format.h>
 
 #include <iterator>

@@ -1,3 +1,4 @@
+// Rules of experts, latent attention and context parallelism (check_rules.h).
 #include <fmt/format.h>
 
 #include "base/nearest_legal.h"

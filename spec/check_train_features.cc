@@ -1,3 +1,4 @@
+// Rules of FP8, optimizers, sharding, recompute and offload (check_rules.h).
 #include <fmt/format.h>
 
 #include <algorithm>

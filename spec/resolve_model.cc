@@ -1,3 +1,4 @@
+// The model from what was written: preset or config.json, defaults, derived values.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The training options from what was written, with defaults and derived values.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A sweep as CSV, a row a point.
 #include <fmt/format.h>
 
 #include "base/override.h"

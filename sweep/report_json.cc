@@ -1,3 +1,4 @@
+// A sweep as JSON.
 
 #include "base/json_text.h"
 #include "base/override.h"

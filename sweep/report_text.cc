@@ -1,3 +1,4 @@
+// A sweep as the terminal's table.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A cluster as JSON (report.h).
 
 #include "base/json_text.h"
 #include "topology/report.h"

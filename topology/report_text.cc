@@ -1,3 +1,4 @@
+// A cluster as text (report.h).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The rules that a trace from a file must keep (step_trace.h).
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// step.pb read into a StepTrace (step_trace.h).
 #include <fmt/format.h>
 
 #include <algorithm>

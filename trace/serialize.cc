@@ -1,3 +1,4 @@
+// A StepTrace written as step.pb (step_trace.h).
 
 #include "base/check.h"
 #include "trace/format.h"

@@ -1,3 +1,4 @@
+// Predicted against measured as JSON (validation.h).
 
 #include "base/json_text.h"
 #include "validate/validation.h"

@@ -1,3 +1,4 @@
+// Predicted against measured as tables (validation.h).
 #include <fmt/format.h>
 
 #include <algorithm>

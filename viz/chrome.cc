@@ -1,3 +1,4 @@
+// The drawing `chrome`: Trace Event JSON for ui.perfetto.dev.
 #include <fmt/compile.h>
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// The drawing `csv`: memory over time, long form.
 #include <fmt/compile.h>
 #include <fmt/format.h>
 

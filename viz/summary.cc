@@ -1,3 +1,4 @@
+// The drawing `summary`: the figures of a step as JSON.
 
 #include "base/json_text.h"
 #include "viz/drawings.h"

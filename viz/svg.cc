@@ -1,3 +1,4 @@
+// The drawing `svg`: the pipeline above, memory below.
 #include <fmt/format.h>
 
 #include <algorithm>

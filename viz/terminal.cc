@@ -1,3 +1,4 @@
+// The drawing `table`: a rank a row, for the terminal.
 #include <fmt/format.h>
 
 #include <algorithm>

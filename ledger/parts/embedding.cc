@@ -1,3 +1,4 @@
+// The token embedding as a part of the model (parts.h).
 #include "ledger/parts/parts.h"
 
 namespace pipeledger {

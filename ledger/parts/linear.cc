@@ -1,3 +1,4 @@
+// A linear layer as a module (parts.h): its weight, GEMMs and collectives.
 #include "ledger/parts/parts.h"
 
 namespace pipeledger {

@@ -1,3 +1,4 @@
+// The budget of a card as text (overheads.h).
 #include <fmt/format.h>
 
 #include "base/table.h"

@@ -1,3 +1,4 @@
+// The ledger of every rank as JSON (report.h).
 #include <fmt/format.h>
 
 #include <utility>

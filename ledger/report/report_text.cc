@@ -1,3 +1,4 @@
+// The ledger of every rank as text (report.h).
 #include <fmt/format.h>
 
 #include <algorithm>
