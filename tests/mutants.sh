@@ -68,7 +68,6 @@ make_tree() {
     [[ $text == *'"tests/mutants/mutant.h"'* ]] || text="#include \"tests/mutants/mutant.h\""$'\n'"$text"
     printf '%s\n' "$text" > "$file"
   done
-  # The tests read the true tree's records, and are the very objects that ccache knows from there.
 }
 
 build_tree() {
